@@ -225,8 +225,8 @@ def two_layers(layer, width):
 
 
 
-def planned(b, program, parts):
-    return json.loads(b.run(program, "plan", "--data", parts, "--json", "--threads", 1))
+def planned(b, program, parts, *more):
+    return json.loads(b.run(program, "plan", "--data", parts, "--json", "--threads", 1, *more))
 
 
 def columns(b, a):
@@ -239,16 +239,17 @@ def columns(b, a):
     for k in (2, 4, 8):
         for method in methods:
             parts, says = b.parts(data, k, method)
-            travels = planned(b, program, parts)["train_step"]["ranks"]["travels"]
+            exact, local = (planned(b, program, parts, "--sums", s)["train_step"]["ranks"]["travels"] for s in ("exact", "local"))
 
-            def size(once, *kinds):
+            def size(travels, once, *kinds):
                 return mb(sum(x["rows"] * x["row_bytes"] for x in travels if x["once"] == once and x["kind"] in kinds))
             n, halo = says["nodes"], says["halo"]
-            widths = [x["row_bytes"] // 4 for x in travels if x["kind"] == "rows" and not x["once"]]
-            rows.append([k, method, halo, size(False, "rows"), size(False, "operands", "results"), size(True, "rows", "operands", "results"),
+            widths = [x["row_bytes"] // 4 for x in exact if x["kind"] == "rows" and not x["once"]]
+            rows.append([k, method, halo, size(exact, False, "rows"), size(exact, False, "operands", "results"),
+                         size(exact, True, "rows", "operands", "results"), size(local, False, "partials", "results"),
                          mb(4 * 675 * n * (k - 1)), mb(4 * 64 * halo), mb(4 * 32 * halo)])
     print("\n%d columns an epoch: %s." % (sum(widths), " + ".join(map(str, widths))))
-    table(["P", "parts by", "halo rows", "rows, MB", "exact totals, MB", "once, MB", "CAGNET 1D, SANCUS: 675 columns, MB", "SAR: 64 columns, MB",
+    table(["P", "parts by", "halo rows", "rows, MB", "exact totals, MB", "once for them, MB", "local totals, MB", "CAGNET 1D, SANCUS: 675 columns, MB", "SAR: 64 columns, MB",
            "BNS: 32 columns, MB"], rows)
     return False
 

@@ -187,13 +187,14 @@ static void print_work(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
     static const char *const works[] = {"the same everywhere", "rows of", "sums for rows of", "totals over", "apart"};
     static const char *const places[] = {"rows", "elements", "all rows"};
+    static const char *const accesses[] = {"reads", "writes", "adds to", "multiplies", "raises", "lowers"};
     const IrModule *m = p->module;
     strbuf_printf(out, "    shared: %s", works[s->work]);
     if (s->over != IR_NONE) strbuf_printf(out, " %s", m->spaces.data[s->over].name);
     if (s->under != IR_NONE) strbuf_printf(out, " under %s", m->maps.data[s->under].name);
     for (uint32_t i = 0; i < s->touches.n; i++) {
         const PlanTouch *x = &s->touches.data[i];
-        strbuf_printf(out, "%s %s b%u at ", i ? "," : ";", x->writes ? "writes" : "reads", x->buffer);
+        strbuf_printf(out, "%s %s b%u at ", i ? "," : ";", accesses[x->writes], x->buffer);
         if (x->image != IR_NONE) strbuf_printf(out, "%s of ", m->maps.data[x->image].name);
         strbuf_puts(out, places[x->at]);
     }

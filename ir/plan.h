@@ -158,15 +158,25 @@ typedef enum {
     PLAN_APART,  /* not at all */
 } PlanWork;
 
-/* Rows of a buffer that a step reads or writes. Buffers of one row, and arrays of maps, are not listed. */
+/* Rows of a buffer that a step reads or writes. Buffers of one row, and arrays of maps, are not listed. What PLAN_TOTALS
+   write are sums of blocks, one buffer for each total. */
 typedef enum {
     PLAN_AT_ROW,     /* at the row that is computed */
     PLAN_AT_ELEMENT, /* at the elements that map `under` leads there */
     PLAN_AT_ALL,     /* anywhere */
 } PlanAt;
+typedef enum {
+    PLAN_READS,
+    PLAN_WRITES,
+    /* writes sums, and the sums of some elements and of all others make those of all: where processes sum their own */
+    PLAN_ADDS,
+    PLAN_MULTIPLIES,
+    PLAN_RAISES,
+    PLAN_LOWERS, /* sum, product, maximum, minimum */
+} PlanAccess;
 typedef struct PlanTouch {
     uint32_t buffer;
-    bool writes;
+    PlanAccess writes;
     PlanAt at;
     IrId image; /* at the image of that row or element under this map, or IR_NONE */
 } PlanTouch;

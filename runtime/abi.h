@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 16
+#define RT_ABI_VERSION 17
 
 typedef union RtArg {
     void *p;
@@ -34,10 +34,11 @@ enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP,
        RT_BUF_STATE }; /* = PlanBufferKind */
 /* clang-format on */
-enum { RT_HOST, RT_DEVICE };                             /* = PlanPlace */
-enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY };  /* = PlanStepKind */
-enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART }; /* = PlanWork */
-enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };            /* = PlanAt */
+enum { RT_HOST, RT_DEVICE };                                                /* = PlanPlace */
+enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY };                     /* = PlanStepKind */
+enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART };                    /* = PlanWork */
+enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };                               /* = PlanAt */
+enum { RT_READS, RT_WRITES, RT_ADDS, RT_MULTIPLIES, RT_RAISES, RT_LOWERS }; /* = PlanAccess */
 /* = PlanSetKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64, RT_K_F16, RT_K_BF16 }; /* = KirBase */

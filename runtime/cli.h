@@ -112,6 +112,8 @@ RtCode rt_cli_ranks_agree(const RtCli *c, RtCode code);
 /* The folder that this process reads: its part, where --data holds parts. */
 RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
+/* After training: PEERS_DIFFER unless all processes have the same parameters and states. */
+RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data);
 /* What `plan` says of a program that processes share; nothing for one process. */
 RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json);
 bool rt_cli_writes(const RtCli *c); /* this process writes the files of the run */

@@ -17,6 +17,14 @@ static RtCode parse_deadline(const RtCli *c, double *seconds)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--deadline", NULL, "found `%.60s`, wanted seconds", text);
 }
 
+static RtCode parse_sums(const RtCli *c, bool *local)
+{
+    const char *text = c->values[OPT_SUMS] ? c->values[OPT_SUMS] : "exact";
+    *local = !strcmp(text, "local");
+    if (*local || !strcmp(text, "exact")) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--sums", NULL, "found `%.60s`, wanted exact or local", text);
+}
+
 static RtCode refuse_flags(const RtCli *c)
 {
     static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET, OPT_FOLDS};
@@ -64,6 +72,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
+    RT_TRY(parse_sums(c, &(bool){false}));
     if (ranks > 1) RT_TRY(refuse_flags(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));
@@ -108,10 +117,24 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, rt_string(c->model, c->model->name), NULL,
                        "training by batches of graphs is for one process");
     RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
+    RT_TRY(parse_sums(c, &s->ranks->local_sums));
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;
     return RT_OK;
+}
+
+RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data)
+{
+    uint64_t weights = 0xcbf29ce484222325u;
+    if (!c->peers || rt_peers_count(c->peers) == 1) return RT_OK;
+    for (int64_t i = 0; i < c->model->n_tensors; i++) {
+        const RtTensorDef *t = &c->model->tensors[i];
+        if (t->kind != RT_PARAM && t->kind != RT_STATE) continue;
+        int64_t n = rt_tensor_count(c->model, data->graph, i);
+        weights = mix(weights, data->tensors.data[i], (size_t)(n * rt_dtype_bytes(t->dtype)));
+    }
+    return rt_peers_same(c->peers, "the weights after training", &weights, sizeof weights, c->st);
 }
 
 bool rt_cli_writes(const RtCli *c) { return !c->peers || rt_peers_rank(c->peers) == 0; }
@@ -162,8 +185,10 @@ RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
     rt_across_travels(e->across, list);
     RtCode code = gather(c, e->arena_bytes, &least, &sum, &most);
     if (!code && json)
-        printf(", \"ranks\": {\"peak_bytes\": {\"least\": %lld, \"most\": %lld}, \"travels\": [", (long long)least,
-               (long long)most);
+        printf(", \"ranks\": {\"sums\": \"%s\", \"peak_bytes\": {\"least\": %lld, \"most\": %lld}, \"travels\": [",
+               e->options.ranks->local_sums ? "local" : "exact", (long long)least, (long long)most);
+    if (!code && !json && e->options.ranks->local_sums)
+        printf("  each process sums its own rows: results depend on the parts, within rounding\n");
     if (!code && !json)
         printf(
             "  planned memory of a process %lld to %lld bytes; what travels (step, bytes of a row, rows from all, and "

@@ -164,6 +164,7 @@ static RtCode one_run(const RtCli *c, RtTrainOptions *o, RtSession *s, Progress 
     for (int64_t i = 0; i < o->epochs; i++) p->loss[i] = p->metric[i] = NAN;
     p->last_draw = -1;
     RtCode code = rt_train(c->model, &s->data, o, r, c->st);
+    if (!code) code = rt_cli_ranks_same(c, &s->data);
     if (!code) print_end(p, r);
     else if (c->terminal) putchar('\n');
     return code;

@@ -8,6 +8,7 @@
      total      sums over all nodes: each rank computes some of the blocks of leaves of 512 rows that one process has,
                 of operands whose rows are sent to whom the block belongs; all get all sums, and merge them as one does
      column     sums for rows that every process has (columns of a sparse input): likewise, some rows each
+   With local_sums each process makes totals and column sums of what it owns (ranks_partial.c), and they are merged.
    docs/distributed.md has the reasons. */
 #pragma once
 #include "runtime/exec.h"
@@ -58,6 +59,7 @@ typedef struct RtRanks {
     RtBlock room, operands;
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
     int next_site;              /* of peers */
+    bool local_sums;            /* --sums=local; else sums have the bits of one process */
     const struct RtAcrossOps *across;
     RtCode failed; /* of an exchange while a program ran */
     RtStatus status;
@@ -108,9 +110,10 @@ RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void
 struct RtAcross;
 typedef struct RtTravel { /* what travels each time that a program runs */
     int64_t step;         /* before it, or behind it */
-    const char *kind;     /* "rows" of peers, "operands" of a step whose work is shared out, "results" of one */
-    const char *name;     /* of the buffer */
-    bool once;            /* in the first run only */
+    /* "rows" of peers, "operands" of a step whose work is shared out, "results" of one; "partials": sums of own rows */
+    const char *kind;
+    const char *name; /* of the buffer */
+    bool once;        /* in the first run only */
     int64_t row_bytes;
     int64_t rows_out, bytes_out; /* from this process to others */
     int site;

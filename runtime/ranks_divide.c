@@ -13,7 +13,7 @@
 
 static const char what[] = "rows of other processes";
 
-static RtCode take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st)
+RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st)
 {
     if (d->n_blocks == d->cap_blocks) {
         int64_t cap = d->cap_blocks ? 2 * d->cap_blocks : 16;
@@ -23,6 +23,11 @@ static RtCode take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *s
     RT_TRY(rt_block_alloc(&d->blocks[d->n_blocks], rt_size_plus(64, n, each), what, st));
     memcpy(out, &d->blocks[d->n_blocks++].p, sizeof(void *));
     return RT_OK;
+}
+
+static RtCode take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st)
+{
+    return rt_divided_take(d, n, each, out, st);
 }
 
 static RtCode refuse(const RtAcross *a, int64_t step, const char *why, RtStatus *st)
@@ -394,14 +399,8 @@ static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, boo
 static RtCode list_results(const RtAcross *a, RtDivided *d, RtStatus *st)
 {
     const RtStep *s = across_def(a, d->step);
-    const RtCall *c = rt_step_call(a->e->model, s);
-    RT_TRY(take(d, c->n_args + s->n_touches, 8, &d->results, st));
-    for (int64_t k = 0; k < c->n_args && s->work == RT_TOTALS; k++) {
-        const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
-        if (arg->is_buffer && across_buffer(a, arg->buffer)->rows.kind == RT_COUNT_BLOCK_SLOTS)
-            d->results[d->n_results++] = arg->buffer;
-    }
-    for (int64_t i = 0; i < s->n_touches && s->work == RT_SUMS; i++)
+    RT_TRY(take(d, s->n_touches, 8, &d->results, st));
+    for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_at(a, d->step, i)->writes) d->results[d->n_results++] = touch_at(a, d->step, i)->buffer;
     return RT_OK;
 }
@@ -461,11 +460,12 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
 {
     const RtStep *s = across_def(a, step);
     *d = (RtDivided){.step = step};
+    RT_TRY(list_results(a, d, st));
+    if (rt_partial_can(a, step)) return rt_partial_make(a, d, st);
     RT_TRY(take(d, a->r->n + 1, 8, &d->bounds, st));
     RT_TRY(rt_alloc(&d->sent, s->n_touches, sizeof *d->sent, what, st));
     for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_is_sent(a, touch_at(a, step, i))) RT_TRY(add_sent(a, d, touch_at(a, step, i), st));
-    RT_TRY(list_results(a, d, st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
     int64_t operands = 0;
     for (int64_t i = 0; i < d->n_sent; i++) {
@@ -508,12 +508,43 @@ static void run_iterations(const RtArg *args, int64_t lo, int64_t hi)
     if (lo < hi) x->fn(x->args, lo, hi);
 }
 
-RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
+void rt_divided_bind(RtAcross *a, RtDivided *d)
+{
+    const RtStep *s = across_def(a, d->step);
+    for (int64_t k = 0; k < d->n_sent; k++) d->sent[k].there = false;
+    if (d->merges) rt_partial_bind(a, d);
+    /* steps that merge blocks of a total ask whether there are rows */
+    for (int64_t i = d->step + 1; i < a->e->program->n_steps && s->work == RT_TOTALS; i++) {
+        const RtCall *c = rt_step_call(a->e->model, across_def(a, i));
+        bool tree = false;
+        for (int64_t k = 0; c && k < c->n_args; k++) {
+            const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+            for (int64_t n = 0; n < d->n_results; n++) tree |= arg->is_buffer && arg->buffer == d->results[n];
+        }
+        for (int64_t k = 0; tree && k < c->n_args; k++) {
+            const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+            if (arg->is_buffer || arg->count.space != s->over) continue;
+            if (arg->count.kind == RT_COUNT_SPACE) a->e->steps[i].args[k].i = a->r->spaces[s->over].total;
+            if (arg->count.kind == RT_COUNT_BLOCKS && d->merges) a->e->steps[i].args[k].i = 1;
+        }
+    }
+}
+
+void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
 {
     enum { MOST = 64 };
-    RT_TRY(fill_args(a, d, st));
     const RtExecStep *x = &a->e->steps[d->step];
     int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
+    assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
+    for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
+    for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
+    rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
+}
+
+RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    if (d->merges) return rt_partial_run(a, d, st);
+    RT_TRY(fill_args(a, d, st));
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
@@ -527,9 +558,6 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
         RT_TRY(code);
         x->there = x->once;
     }
-    assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
-    for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
-    for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
-    rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
+    rt_divided_iterate(a, d);
     return gather_results(a, d, st);
 }

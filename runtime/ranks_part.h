@@ -33,6 +33,9 @@ typedef struct RtDivided {
     int32_t *counting;
     int64_t *ids;
     int64_t *results, n_results; /* buffers whose rows its iterations make */
+    /* ranks_partial.c: each process makes whole sums of its own rows, and nothing is sent before. NULL: as above */
+    int64_t *merges;   /* [n_results] RT_ADDS ... */
+    int32_t *elements; /* column sums: those that are owned, by row */
     RtBlock *blocks;
     int64_t n_blocks, cap_blocks;
 } RtDivided;
@@ -77,5 +80,20 @@ RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
+/* Once e is bound: what is sent once will be sent in the next run. */
+void rt_divided_bind(RtAcross *a, RtDivided *d);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_divided_free(RtAcross *a, RtDivided *d);
+/* Zeroed memory that lives as long as d. */
+RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st);
+void rt_divided_iterate(const RtAcross *a, const RtDivided *d); /* this process's iterations */
+
+/* Whether each process can make the step's sums of its own rows, and is to. */
+bool rt_partial_can(const RtAcross *a, int64_t step);
+RtCode rt_partial_make(RtAcross *a, RtDivided *d, RtStatus *st);
+void rt_partial_bind(RtAcross *a, RtDivided *d);
+RtCode rt_partial_run(RtAcross *a, RtDivided *d, RtStatus *st);
+/* Elements of the i-th sum that this process sends: those that others merge, and what it has merged, which it sends where
+   the sum is sliced. */
+void rt_partial_counts(const RtAcross *a, const RtDivided *d, int64_t i, int64_t *sent, int64_t *merged);
+bool rt_partial_is_sliced(const RtAcross *a, const RtDivided *d, int64_t i);

@@ -13,13 +13,31 @@ typedef struct Listing {
     int64_t n;
 } Listing;
 
-static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t rows_out,
-                        int site)
+/* rows_out: of row_bytes each. */
+static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t row_bytes,
+                        int64_t rows_out, int site)
 {
-    int64_t w = across_row_bytes(l->a, buffer);
     const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
-    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, w, rows_out, rows_out * w, site};
+    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, row_bytes, rows_out, rows_out * row_bytes, site};
     l->n++;
+}
+
+static void list_divided(Listing *l, const RtDivided *d)
+{
+    const RtAcross *a = l->a;
+    for (int64_t k = 0; k < d->n_sent; k++)
+        list_travel(l, d->step, "operands", d->sent[k].buffer, d->sent[k].once, d->sent[k].row_bytes,
+                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site);
+    for (int64_t k = 0; k < d->n_results && !d->merges; k++)
+        list_travel(l, d->step, "results", d->results[k], false, across_row_bytes(a, d->results[k]),
+                    (d->to - d->from) * (a->r->n - 1), a->results_site);
+    for (int64_t k = 0; k < d->n_results && d->merges; k++) {
+        int64_t sent, merged, each = rt_elem_bytes(across_buffer(a, d->results[k])->elem);
+        rt_partial_counts(a, d, k, &sent, &merged);
+        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site);
+        if (rt_partial_is_sliced(a, d, k))
+            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site);
+    }
 }
 
 int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
@@ -28,14 +46,11 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
     int64_t exchange = a->n_exchanges, divided = 0; /* exchanges are listed from the last */
     for (int64_t i = 0; i < a->e->program->n_steps; i++) {
         const RtDivided *d = divided < a->n_divided && a->divided[divided].step == i ? &a->divided[divided++] : NULL;
-        for (int64_t k = 0; d && k < d->n_sent; k++)
-            list_travel(&l, i, "operands", d->sent[k].buffer, d->sent[k].once, rt_ship_rows_out(a->r, d->sent[k].ship),
-                        a->operands_site);
-        for (int64_t k = 0; d && k < d->n_results; k++)
-            list_travel(&l, i, "results", d->results[k], false, (d->to - d->from) * (a->r->n - 1), a->results_site);
+        if (d) list_divided(&l, d);
         for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
             const RtExchange *x = &a->exchanges[exchange - 1];
-            list_travel(&l, x->after, "rows", x->buffer, false, rt_ship_rows_out(a->r, &x->ship), x->site);
+            list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship),
+                        x->site);
         }
     }
     return l.n;
@@ -108,8 +123,7 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
     }
     if (!a->travels) RT_TRY(list_all(a, st));
     a->ran = false;
-    for (int64_t i = 0; i < a->n_divided; i++)
-        for (int64_t k = 0; k < a->divided[i].n_sent; k++) a->divided[i].sent[k].there = false;
+    for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);
     return RT_OK;
 }
 

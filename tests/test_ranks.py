@@ -55,11 +55,10 @@ def parts(data, k, method, seed=1):
     return out
 
 
-def build(name, data, source=None):
+def build(name, data, source=None, sizes=None):
     if source is None:
-        source = box.write("%s.gnn" % name, models.text(name))
-    sizes = ["--set", models.sizes(name)] if name in models.MODELS and models.sizes(name) else []
-    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", *sizes, "-o", box.path(name))
+        source, sizes = box.write("%s.gnn" % name, models.text(name)), models.sizes(name)
+    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", *(["--set", sizes] if sizes else []), "-o", box.path(name))
     return box.path(name)
 
 
@@ -211,6 +210,44 @@ def test_ledger():
         box.report("ledger_%s" % name, wrong or (not plan["bytes"] and "nothing travels"))
 
 
+# ---- sums of own rows ----------------------------------------------------------------------------------------------
+
+
+def weights_of(name):
+    with open(box.path(name), "rb") as f:
+        n = int.from_bytes(f.read(8), "little")
+        head, body = json.loads(f.read(n)), f.read()
+    return np.concatenate([np.frombuffer(body[h["data_offsets"][0]:h["data_offsets"][1]], "<f4").astype(np.float64)
+                           for k, h in sorted(head.items()) if h.get("dtype") == "F32"])
+
+
+def test_local_sums():
+    """Each process sums its own rows: gradients within rounding of one process's, the same bytes in each run, less that travels, and
+    as much as was predicted. A step of gradient descent from the same weights, so long that little else is in the difference."""
+    for i, (name, n, e, k, method) in enumerate((("pooled", 1300, 5000, 2, "ldg"), ("pna", 700, 2500, 3, "random"), ("sage", 1300, 5000, 4, "contiguous"),
+                                                 ("gates", 2100, 9000, 3, "ldg"), ("table", 900, 4000, 4, "random"), ("gcn", 5, 30, 8, "contiguous"), ("gcn", 2708, 0, 4, "random"))):
+        data = random_data("local%d" % i, n, e, 40 + i, features=100) if e else CORA  # which is read by its nonzeros
+        text = models.text(name).replace("adam", "sgd").replace("dropout(x, 0.3)", "dropout(x, 0.3)" if e else "x")
+        program = build("sums%d" % i, data, box.write("sums%d.gnn" % i, text), models.sizes(name))
+        p, flags = parts(data, k, method), ("--set", "lr=1000")
+        train(program, data, "--set", "lr=0", epochs=1, save="zero.st")
+        train(program, data, *flags, epochs=1, save="one.st")
+        train(program, p, *flags, "--sums", "local", "--ledger", box.path("ledger.json"), ranks=k, epochs=1, save="local.st")
+        train(program, p, *flags, "--sums=local", ranks=k, epochs=1, save="again.st")
+        zero, one, local = (weights_of(f) for f in ("zero.st", "one.st", "local.st"))
+        error = np.linalg.norm(local - one) / np.linalg.norm(one - zero)
+        with open(box.path("ledger.json")) as f:
+            wrong = [s["name"] for s in json.load(f)["sites"][1:] for r in s["by_rank"]
+                     if (r["bytes_out"], r["rounds"]) != (r.get("predicted_bytes"), r.get("predicted_rounds"))]
+        plans = [json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1, "--sums", s).out)["train_step"]["ranks"]
+                 for s in ("exact", "local")]
+        box.report("local_sums_%s_%d_%d" % (name, n, k), (not error <= 1e-5 and "gradients differ by %g of their norm" % error) or
+                   (not same("local.st", "again.st") and "another run has other bytes") or (wrong and "not as predicted: %s" % wrong) or
+                   (n > 99 and plans[1]["bytes"] >= plans[0]["bytes"] and "sends no less: %s" % [x["bytes"] for x in plans]) or
+                   ([x["sums"] for x in plans] != ["exact", "local"] and "plan does not say it"))
+    box.refuses("sums", [program, "train", "--data", p, "--ranks", k, "--sums", "fast"], 1, "R403", "exact or local")
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -298,12 +335,12 @@ def test_disagree():
     usual = [program, "train", "--data", box.path("first"), "--epochs", "2", "--threads", "1", "--deadline", "10"]
     for name, argv, word in (("program", [other] + usual[1:], "program"), ("seed", usual + ["--seed", "9"], "flags"),
                              ("partition", [second if x == box.path("first") else x for x in usual], "flags"),
-                             ("flag", usual + ["--set", "lr=0.02"], "flags")):
+                             ("flag", usual + ["--set", "lr=0.02"], "flags"), ("sums", usual + ["--sums", "local"], "flags")):
         r = box.run(MPI, "--oversubscribe", "-n", 1, *usual, ":", "-n", 1, *argv, env=MPI_ENV, limit=60)
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_refused, test_faults, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_refused, test_faults, test_disagree):
     try:
         test()
     except RuntimeError as e:

@@ -56,13 +56,61 @@ static void add_read(const Touch *t, PlanStep *s, const Group *g, const GroupRea
     add(t, s, x);
 }
 
+static PlanAccess access_of_op(IrOpcode op)
+{
+    switch (op) {
+    case IR_OP_reduce_sum:
+    case IR_OP_contract: return PLAN_ADDS;
+    case IR_OP_reduce_mul: return PLAN_MULTIPLIES;
+    case IR_OP_reduce_max: return PLAN_RAISES;
+    case IR_OP_reduce_min: return PLAN_LOWERS;
+    default: return PLAN_WRITES;
+    }
+}
+
+typedef struct Sums {
+    const FusedFunc *f;
+    const Group *g;
+    unsigned n;
+} Sums;
+
+static void count_sum(void *user, const GroupOp *x)
+{
+    Sums *s = user;
+    const IrOp *op = fused_op(s->f, x->v);
+    s->n += access_of_op(op->op) != PLAN_WRITES && op->op != IR_OP_contract;
+}
+
+/* Of a sum over a map's rows that is the only one of its kernel: no element of it depends on another sum of its row. */
+static PlanAccess access_of(const Touch *t, uint32_t id, IrId v)
+{
+    Sums s = {t->f, &t->f->groups.data[id], 0};
+    const IrOp *op = fused_op(t->f, v);
+    if (s.g->kind != GROUP_ROWS || op->type.space != s.g->space || op->op == IR_OP_contract) return PLAN_WRITES;
+    group_ops(t->f, id, t->ctx->stage, count_sum, &s);
+    return s.n == 1 ? access_of_op(op->op) : PLAN_WRITES;
+}
+
+/* Blocks of totals are arguments in the order of the totals. */
+static void add_blocks(const Touch *t, PlanStep *s, const Group *g)
+{
+    unsigned n = 0;
+    for (uint32_t i = 0; i < s->args.n; i++) {
+        const PlanArg *a = &s->args.data[i];
+        if (!a->is_buffer || t->p->buffers.data[a->buffer].rows.kind != PLAN_BLOCK_SLOTS) continue;
+        ICE_UNLESS(n < g->roots.n);
+        add(t, s, (PlanTouch){a->buffer, access_of_op(fused_op(t->f, g->roots.data[n++])->op), PLAN_AT_ROW, IR_NONE});
+    }
+    ICE_UNLESS(n == g->roots.n);
+}
+
 static void add_writes(const Touch *t, PlanStep *s, uint32_t id, const IrValues *values)
 {
     const Group *g = &t->f->groups.data[id];
     for (uint32_t i = 0; i < values->n; i++) {
         IrId v = values->data[i], space = fused_op(t->f, v)->type.space;
         if (space == IR_UNIT || !t->f->stored.data[v] || group_has_copy(t->f, id, v)) continue;
-        add(t, s, (PlanTouch){t->buffer_of[v], true, place_of(g, space), IR_NONE});
+        add(t, s, (PlanTouch){t->buffer_of[v], access_of(t, id, v), place_of(g, space), IR_NONE});
     }
 }
 
@@ -80,7 +128,7 @@ static void add_others(const Touch *t, PlanStep *s)
         const PlanArg *a = &s->args.data[i];
         bool known = !a->is_buffer || !holds_values(&t->p->buffers.data[a->buffer]);
         for (uint32_t k = 0; k < s->touches.n && !known; k++) known = s->touches.data[k].buffer == a->buffer;
-        if (!known) add(t, s, (PlanTouch){a->buffer, false, PLAN_AT_ALL, IR_NONE});
+        if (!known) add(t, s, (PlanTouch){a->buffer, PLAN_READS, PLAN_AT_ALL, IR_NONE});
     }
 }
 
@@ -100,8 +148,8 @@ static void touch_step(const Touch *t, PlanStep *s)
         if (s->move.rows.kind != PLAN_COUNT) return;
         s->work = PLAN_EACH;
         s->over = s->move.rows.space;
-        add(t, s, (PlanTouch){s->move.from, false, PLAN_AT_ROW, IR_NONE});
-        add(t, s, (PlanTouch){s->move.to, true, PLAN_AT_ROW, IR_NONE});
+        add(t, s, (PlanTouch){s->move.from, PLAN_READS, PLAN_AT_ROW, IR_NONE});
+        add(t, s, (PlanTouch){s->move.to, PLAN_WRITES, PLAN_AT_ROW, IR_NONE});
         return;
     }
     const Group *g = &t->f->groups.data[s->group];
@@ -117,6 +165,7 @@ static void touch_step(const Touch *t, PlanStep *s)
     for (uint32_t i = 0; i < reads.reads.n; i++) add_read(t, s, g, &reads.reads.data[i]);
     add_writes(t, s, s->group, &g->roots);
     add_writes(t, s, s->group, &g->inner);
+    if (s->work == PLAN_TOTALS) add_blocks(t, s, g);
     add_others(t, s);
 }
 

@@ -296,5 +296,10 @@ FAULTS = [
     ("runtime/ranks_divide.c", "s->at[e] = starts[nodes->keys[dst[e]]]++;", "s->at[e] = starts[nodes->keys[dst[e]]] + s->owned - 1 - e;", "ranks"),
     ("runtime/ranks.c", "key - count_below(lists[1].p, n_all[0], key)", "key", "ranks"),
     ("runtime/graph.c", "rt_rows(g, c->space, RT_OWNED) + g->spaces[c->space].elsewhere;", "rt_rows(g, c->space, RT_OWNED);", "ranks"),
+    ("runtime/ranks_partial.c", "if (e < owned) d->elements[n++]", "if (e + 1 < owned) d->elements[n++]", "ranks"),
+    ("runtime/ranks_partial.c", "x[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i];", "x[i] = x[i] > y[i] ? y[i] : x[i];", "ranks"),
+    ("runtime/ranks_partial.c", "for (int q = 1; q < r->n; q++) merge", "for (int q = 2; q < r->n; q++) merge", "ranks"),
+    ("runtime/ranks_partial.c", "memcpy(sums + first * each, got", "memcpy(sums + (sliced ? 0 : first) * each, got", "ranks"),
+    ("runtime/ranks_divide.c", "if (arg->count.kind == RT_COUNT_BLOCKS && d->merges)", "if (arg->count.kind == RT_COUNT_BLOCKS && !d)", "ranks"),
     ("runtime/cli_ranks.c", "return rt_peers_same(c->peers, \"the flags\", &flags, sizeof flags, c->st);", "(void)flags;\n    return RT_OK;", "ranks"),
 ]

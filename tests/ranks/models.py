@@ -26,6 +26,8 @@ MODELS = {
               "data.x", ""),
     "gine": ("x: node[F], w: edge[K]", "a = gine(O = 8, nn = mlp(16), project = true)\n  l = linear(O = C)\n  return l(relu(a(x, w)))",
              "data.x, data.w", "K=3"),
+    # the largest and the mean of all nodes
+    "pooled": ("x: node[F]", "a = gcn(O = 16)\n  l = linear(O = C)\n  h = relu(a(x))\n  return l(h + max_all(h) + mean_all(h))", "data.x", ""),
     # a gradient that is a sum over all edges
     "gates": ("x: node[F], w: edge[K]", "param u: [K] = glorot\n  l = linear(O = C)\n  g = sigmoid(sum(w * u, K))\n  return l(sum_in(x.src * g))",
               "data.x, data.w", "K=3"),
