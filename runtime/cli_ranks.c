@@ -61,9 +61,11 @@ static RtCode agree(const RtCli *c)
 RtCode rt_cli_ranks_open(RtCli *c, char **argv)
 {
     int64_t ranks = 0;
+    RtPolicy policy;
     RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
+    RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(refuse_flags(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));
@@ -108,6 +110,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, rt_string(c->model, c->model->name), NULL,
                        "training by batches of graphs is for one process");
     RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
+    RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;

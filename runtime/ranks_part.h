@@ -57,7 +57,8 @@ typedef struct RtAcross {
     int results_site, operands_site; /* of all that divided steps send */
     RtTravel *travels;
     int64_t n_travels;
-    bool ran; /* since it was bound: what is sent once has been */
+    bool ran;                   /* since it was bound: what is sent once has been */
+    struct RtPolicyRun *policy; /* NULL: rows travel as the exchanges say */
 } RtAcross;
 
 static inline const RtStep *across_def(const RtAcross *a, int64_t i)
@@ -79,3 +80,12 @@ void rt_across_free(RtAcross *a);
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_divided_free(RtAcross *a, RtDivided *d);
+
+/* The policy of r->policy, where a is a step of training. Called by all processes together. */
+typedef struct RtPolicyRun RtPolicyRun;
+RtCode rt_policy_make(RtAcross *a, RtStatus *st);
+void rt_policy_free(RtPolicyRun *p);
+void rt_policy_bind(RtAcross *a);  /* all rows travel in the next run */
+void rt_policy_begin(RtAcross *a); /* a run begins */
+/* In place of rt_ship_run, and says itself what it sends. */
+RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
