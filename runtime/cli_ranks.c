@@ -69,10 +69,12 @@ static RtCode agree(const RtCli *c)
 RtCode rt_cli_ranks_open(RtCli *c, char **argv)
 {
     int64_t ranks = 0;
+    RtPolicy policy;
     RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
     RT_TRY(parse_sums(c, &(bool){false}));
+    RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(refuse_flags(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));
@@ -118,6 +120,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
                        "training by batches of graphs is for one process");
     RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
+    RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;

@@ -47,6 +47,15 @@ typedef struct RtRankSpace {
     RtBlock blocks[4];
 } RtRankSpace;
 
+/* Which rows travel in a run of training (ranks_policy.c). is NULL: those that steps read. */
+typedef struct RtPolicyRow RtPolicyRow;
+typedef struct RtPolicy {
+    const RtPolicyRow *is;
+    double a, b; /* its numbers */
+} RtPolicy;
+/* text as --policy has it, or NULL: exact training. CLI_VALUE with the list of those that there are. */
+RtCode rt_policy_parse(const char *text, RtPolicy *p, RtStatus *st);
+
 struct RtTotalShip;
 typedef struct RtRanks {
     RtPeers *peers;
@@ -60,6 +69,7 @@ typedef struct RtRanks {
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
     int next_site;              /* of peers */
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
+    RtPolicy policy;            /* of the program train_step */
     const struct RtAcrossOps *across;
     RtCode failed; /* of an exchange while a program ran */
     RtStatus status;

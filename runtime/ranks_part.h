@@ -60,7 +60,8 @@ typedef struct RtAcross {
     int results_site, operands_site; /* of all that divided steps send */
     RtTravel *travels;
     int64_t n_travels;
-    bool ran; /* since it was bound: what is sent once has been */
+    bool ran;                   /* since it was bound: what is sent once has been */
+    struct RtPolicyRun *policy; /* NULL: rows travel as the exchanges say */
 } RtAcross;
 
 static inline const RtStep *across_def(const RtAcross *a, int64_t i)
@@ -97,3 +98,12 @@ RtCode rt_partial_run(RtAcross *a, RtDivided *d, RtStatus *st);
    the sum is sliced. */
 void rt_partial_counts(const RtAcross *a, const RtDivided *d, int64_t i, int64_t *sent, int64_t *merged);
 bool rt_partial_is_sliced(const RtAcross *a, const RtDivided *d, int64_t i);
+
+/* The policy of r->policy, where a is a step of training. Called by all processes together. */
+typedef struct RtPolicyRun RtPolicyRun;
+RtCode rt_policy_make(RtAcross *a, RtStatus *st);
+void rt_policy_free(RtPolicyRun *p);
+void rt_policy_bind(RtAcross *a);  /* all rows travel in the next run */
+void rt_policy_begin(RtAcross *a); /* a run begins */
+/* In place of rt_ship_run, and says itself what it sends. */
+RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);

@@ -2,6 +2,7 @@
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char what[] = "what processes exchange";
 
@@ -82,7 +83,7 @@ static RtCode grow(RtBlock *b, int64_t bytes, RtStatus *st)
 static RtCode predict(RtAcross *a, RtStatus *st)
 {
     for (int64_t i = 0; i < a->n_travels; i++)
-        if (!a->travels[i].once || !a->ran)
+        if ((!a->travels[i].once || !a->ran) && !(a->policy && !strcmp(a->travels[i].kind, "rows")))
             RT_TRY(rt_peers_predict(a->r->peers, a->travels[i].site, a->travels[i].bytes_out, 1, st));
     a->ran = true;
     return RT_OK;
@@ -91,6 +92,7 @@ static RtCode predict(RtAcross *a, RtStatus *st)
 static RtCode run_all(RtAcross *a, RtStatus *st)
 {
     int64_t exchange = a->n_exchanges, divided = 0; /* exchanges are listed from the last */
+    rt_policy_begin(a);
     RT_TRY(predict(a, st));
     RT_TRY(grow(&a->r->room, a->room_bytes, st));
     RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
@@ -101,7 +103,8 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {
             const RtExchange *x = &a->exchanges[--exchange];
             void *rows = a->e->buffers[x->buffer];
-            RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, a->r->room.p, st));
+            RT_TRY(a->policy ? rt_policy_run(a, exchange, st)
+                             : rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, a->r->room.p, st));
         }
     }
     assert(!exchange && divided == a->n_divided);
@@ -124,6 +127,7 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
     if (!a->travels) RT_TRY(list_all(a, st));
     a->ran = false;
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);
+    rt_policy_bind(a);
     return RT_OK;
 }
 

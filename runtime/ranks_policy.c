@@ -1,0 +1,357 @@
+/* Policies of training by several processes: which rows of an exchange (see ranks.h) travel in a run, and what the
+   others are. Steps, their order and the sums that are shared out are those of exact training; a policy never sees them.
+
+     exact      all rows that a process reads travel in each run
+     sancus     a process sends all its rows or none, and the others take what came from it last
+     distgnn    in run t those whose key leaves t mod r, the others are what came last
+     pipe       what is sent in run t is read in run t + 1
+     cagnet1d   each process in turn sends all rows that it owns to all; each stores those that it reads
+
+   docs/distributed.md names the systems and says what each costs. What is decided by one process alone is a vote that
+   all gather first. */
+#include "runtime/half.h"
+#include "runtime/ranks_part.h"
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char what[] = "rows that a policy keeps";
+
+/* The state of an exchange. Runs are those of the program since it was bound. */
+typedef struct Kept {
+    char *rows, *sent; /* [n_in] as they came last, in the order of ship.in; [n_out] as they were sent last */
+    int64_t *came;     /* [n_in] the run in which each was sent */
+    int64_t sent_at;   /* the run in which this process sent last */
+    int64_t interval;  /* sancus=m2: runs until it sends again */
+    int64_t *at_owner; /* cagnet1d: [n_in] which of its owner's rows each is */
+    int64_t *owned;    /* cagnet1d: [ranks] rows of the space that each process owns */
+    RtBlock block;
+} Kept;
+
+struct RtPolicyRun {
+    const RtPolicyRow *is;
+    double a, b; /* its numbers */
+    int64_t run;
+    Kept *kept; /* [n_exchanges] */
+    int64_t n_exchanges;
+    int votes_site;
+};
+
+struct RtPolicyRow {
+    const char *form; /* as it is given, with letters for its numbers */
+    bool whole;       /* its numbers are whole */
+    double least, most;
+    /* Whether this process sends its rows, which the others are told. NULL: all know. */
+    bool (*vote)(const RtAcross *a, int64_t exchange);
+    /* Whether a row travels from a process with such a vote. All say the same of it. */
+    bool (*travels)(const RtPolicyRun *p, bool vote, int64_t key);
+    bool late;                               /* what comes is read in the next run */
+    bool in_turn;                            /* each process in turn sends all that it owns */
+    int64_t (*oldest)(const RtPolicyRun *p); /* runs between sending and reading a row, at most */
+};
+
+/* ---- which rows travel ------------------------------------------------------------------------------------------- */
+
+static double number_at(const char *at, int64_t elem, int64_t i)
+{
+    uint16_t half;
+    float f;
+    double d;
+    int32_t n;
+    int64_t w;
+    switch (elem) {
+    case RT_K_F64: memcpy(&d, at + 8 * i, 8); return d;
+    case RT_K_F32: memcpy(&f, at + 4 * i, 4); return (double)f;
+    case RT_K_F16: memcpy(&half, at + 2 * i, 2); return (double)f16_to_float(half);
+    case RT_K_BF16: memcpy(&half, at + 2 * i, 2); return (double)bf16_to_float(half);
+    case RT_K_I64: memcpy(&w, at + 8 * i, 8); return (double)w;
+    case RT_K_I32: memcpy(&n, at + 4 * i, 4); return (double)n;
+    default: return (double)at[i];
+    }
+}
+
+/* Whether what this process would send differs from what it sent last by more than `part` of its norm (Frobenius). What
+   is not finite differs. */
+static bool differs(const RtAcross *a, int64_t exchange, double part)
+{
+    const RtExchange *x = &a->exchanges[exchange];
+    int64_t elem = across_buffer(a, x->buffer)->elem, width = across_buffer(a, x->buffer)->width;
+    const char *rows = a->e->buffers[x->buffer], *sent = a->policy->kept[exchange].sent;
+    double change = 0, size = 0;
+    for (int64_t i = 0; i < x->ship.n_out; i++) {
+        for (int64_t k = 0; k < width; k++) {
+            double was = number_at(sent + i * x->row_bytes, elem, k);
+            double d = number_at(rows + x->ship.out[i] * x->row_bytes, elem, k) - was;
+            change += d * d;
+            size += was * was;
+        }
+    }
+    return !(sqrt(change) <= part * sqrt(size));
+}
+
+static int64_t own_age(const RtAcross *a, int64_t exchange)
+{
+    return a->policy->run - a->policy->kept[exchange].sent_at;
+}
+
+static bool vote_by_age(const RtAcross *a, int64_t exchange)
+{
+    Kept *k = &a->policy->kept[exchange];
+    if (own_age(a, exchange) < k->interval) return false;
+    int64_t longer = 2 * k->interval < (int64_t)a->policy->b ? 2 * k->interval : (int64_t)a->policy->b;
+    k->interval = differs(a, exchange, 0.1) ? (int64_t)a->policy->a : longer;
+    return true;
+}
+
+static bool vote_by_change(const RtAcross *a, int64_t exchange)
+{
+    return own_age(a, exchange) >= (int64_t)a->policy->b || differs(a, exchange, a->policy->a);
+}
+
+static bool if_voted(const RtPolicyRun *p, bool vote, int64_t key) { return (void)p, (void)key, vote; }
+static bool each_t(const RtPolicyRun *p, bool vote, int64_t key)
+{
+    return (void)vote, (void)key, p->run % (int64_t)p->a == 0;
+}
+static bool by_key(const RtPolicyRun *p, bool vote, int64_t key)
+{
+    (void)vote;
+    return p->a < 2 || key % (int64_t)p->a == p->run % (int64_t)p->a;
+}
+static bool all_rows(const RtPolicyRun *p, bool vote, int64_t key) { return (void)p, (void)vote, (void)key, true; }
+
+static int64_t below_a(const RtPolicyRun *p) { return p->a > 1 ? (int64_t)p->a - 1 : 0; }
+static int64_t below_b(const RtPolicyRun *p) { return (int64_t)p->b - 1; }
+static int64_t one(const RtPolicyRun *p) { return (void)p, 1; }
+static int64_t none(const RtPolicyRun *p) { return (void)p, 0; }
+
+/* The first names exact training, in which no policy has a state. */
+static const RtPolicyRow policies[] = {
+    {.form = "exact"},
+    {.form = "halo"},
+    {.form = "sancus=m1:T", .whole = true, .least = 1, .most = 1e6, .travels = each_t, .oldest = below_a},
+    {.form = "sancus=m2:tmin:tmax",
+     .whole = true,
+     .least = 1,
+     .most = 1e6,
+     .vote = vote_by_age,
+     .travels = if_voted,
+     .oldest = below_b},
+    {.form = "sancus=m3:eps:tmax", .most = 1e30, .vote = vote_by_change, .travels = if_voted, .oldest = below_b},
+    {.form = "distgnn=r", .whole = true, .most = 1e6, .travels = by_key, .oldest = below_a},
+    {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one},
+    {.form = "cagnet1d", .travels = all_rows, .in_turn = true, .oldest = none},
+};
+enum { N_POLICIES = sizeof policies / sizeof *policies, NAMES = 2 /* of exact training */ };
+
+static RtCode not_known(const char *text, RtStatus *st)
+{
+    char list[400] = "";
+    for (int i = 0; i < N_POLICIES; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", policies[i].form);
+    return rt_fail(st, RT_E_CLI_VALUE, "--policy", list, "found `%.60s`, wanted one of the policies", text);
+}
+
+/* The numbers behind the letters of a form; false: text has another form, or numbers that it does not take. */
+static bool take_form(const RtPolicyRow *row, const char *text, double number[2])
+{
+    size_t n = strcspn(row->form, "="), fixed = strncmp(row->form + n, "=m", 2) ? n : n + 3;
+    const char *letters = row->form + fixed;
+    if (strncmp(text, row->form, fixed)) return false;
+    text += fixed;
+    for (int i = 0; *letters; i++) {
+        char *end;
+        if (*text++ != *letters++) return false;
+        if (!((*text >= '0' && *text <= '9') || *text == '.')) return false;
+        number[i] = strtod(text, &end);
+        bool count = row->whole || i; /* a second number is one of runs */
+        if (number[i] < (i ? 1 : row->least) || !(number[i] <= (i ? 1e6 : row->most))) return false;
+        if (count && number[i] != floor(number[i])) return false;
+        text = end;
+        letters += strcspn(letters, ":");
+    }
+    return !*text;
+}
+
+RtCode rt_policy_parse(const char *text, RtPolicy *p, RtStatus *st)
+{
+    *p = (RtPolicy){0};
+    if (!text) return RT_OK;
+    for (int i = 0; i < N_POLICIES; i++) {
+        double number[2] = {0};
+        if (!take_form(&policies[i], text, number)) continue;
+        if (policies[i].vote == vote_by_age && number[0] > number[1]) break;
+        *p = (RtPolicy){i < NAMES ? NULL : &policies[i], number[0], number[1]};
+        return RT_OK;
+    }
+    return not_known(text, st);
+}
+
+/* ---- what is kept ------------------------------------------------------------------------------------------------ */
+
+/* Which of its owner's rows each one is that comes here, and how many each process owns. */
+static RtCode ask_owners(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
+{
+    RtRanks *r = a->r;
+    int64_t space = across_buffer(a, x->buffer)->rows.space, n = r->graph->spaces[space].count, bytes[RT_PEERS_MOST];
+    RtBlock scratch;
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_ship_bytes(&x->ship, 8), n, 16), what, st));
+    int64_t *mine = scratch.p, *there = mine + n;
+    for (int64_t i = 0; i < n; i++) mine[i] = i;
+    for (int q = 0; q < r->n; q++) bytes[q] = 8;
+    RtCode code = rt_ship_run(r, &x->ship, RT_SITE_SETUP, mine, there, 8, there + n, st);
+    if (!code) code = rt_peers_gather(r->peers, RT_SITE_SETUP, &r->spaces[space].owned, bytes, k->owned, st);
+    for (int64_t i = 0; i < x->ship.n_in && !code; i++) k->at_owner[i] = there[x->ship.in[i]];
+    for (int q = 0; q < r->n && !code; q++) {
+        int64_t room = rt_size(k->owned[q], x->row_bytes);
+        if (room > a->room_bytes) a->room_bytes = room;
+    }
+    rt_block_free(&scratch);
+    return code;
+}
+
+static RtCode make_kept(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
+{
+    const RtPolicyRow *is = a->policy->is;
+    int64_t n_in = x->ship.n_in, sent = is->vote ? x->ship.n_out : 0;
+    int64_t bytes = rt_size_plus(rt_size(a->r->n, 8), n_in, 16 + x->row_bytes);
+    RT_TRY(rt_block_alloc(&k->block, rt_size_plus(rt_size_plus(bytes, sent, x->row_bytes), 1, 64), what, st));
+    k->owned = k->block.p;
+    k->came = k->owned + a->r->n;
+    k->at_owner = k->came + n_in;
+    k->rows = (char *)(k->at_owner + n_in);
+    k->sent = k->rows + n_in * x->row_bytes;
+    return is->in_turn ? ask_owners(a, x, k, st) : RT_OK;
+}
+
+RtCode rt_policy_make(RtAcross *a, RtStatus *st)
+{
+    const RtPolicy *given = &a->r->policy;
+    char name[200];
+    if (!given->is || strcmp(rt_string(a->e->model, a->e->program->name), "train_step")) return RT_OK;
+    RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
+    *a->policy = (RtPolicyRun){
+        .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
+    RT_TRY(rt_alloc(&a->policy->kept, a->n_exchanges, sizeof(Kept), what, st));
+    for (int64_t i = 0; i < a->n_exchanges; i++) RT_TRY(make_kept(a, &a->exchanges[i], &a->policy->kept[i], st));
+    if (!given->is->vote) return RT_OK;
+    snprintf(name, sizeof name, "%s: votes", rt_string(a->e->model, a->e->program->name));
+    return rt_peers_name_site(a->r->peers, a->policy->votes_site, name, st);
+}
+
+void rt_policy_free(RtPolicyRun *p)
+{
+    if (!p) return;
+    for (int64_t i = 0; p->kept && i < p->n_exchanges; i++) rt_block_free(&p->kept[i].block);
+    free(p->kept);
+    free(p);
+}
+
+void rt_policy_bind(RtAcross *a)
+{
+    if (a->policy) a->policy->run = -1;
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------------- */
+
+void rt_policy_begin(RtAcross *a)
+{
+    if (a->policy) a->policy->run++;
+}
+
+/* votes[q]: whether process q sends its rows. In the first run all do. */
+static RtCode collect_votes(const RtAcross *a, int64_t exchange, bool *votes, RtStatus *st)
+{
+    const RtPolicyRun *p = a->policy;
+    int64_t bytes[RT_PEERS_MOST];
+    for (int q = 0; q < a->r->n; q++) bytes[q] = votes[q] = 1;
+    if (!p->run) p->kept[exchange].interval = (int64_t)p->a;
+    if (!p->is->vote || !p->run) return RT_OK;
+    bool mine = p->is->vote(a, exchange);
+    RT_TRY(rt_peers_predict(a->r->peers, p->votes_site, a->r->n - 1, 1, st));
+    return rt_peers_gather(a->r->peers, p->votes_site, &mine, bytes, votes, st);
+}
+
+/* What was kept takes the place of rows that peers own. */
+static void put(const RtAcross *a, const RtExchange *x, const Kept *k)
+{
+    size_t w = (size_t)x->row_bytes;
+    char *rows = a->e->buffers[x->buffer];
+    for (int64_t i = 0; i < x->ship.n_in; i++) {
+        assert(a->policy->run - k->came[i] <= a->policy->is->oldest(a->policy));
+        memcpy(rows + (size_t)x->ship.in[i] * w, k->rows + (size_t)i * w, w);
+    }
+}
+
+static bool row_travels(const RtAcross *a, const RtExchange *x, int64_t row, bool vote)
+{
+    const RtPolicyRun *p = a->policy;
+    return !p->run || p->is->travels(p, vote, a->r->spaces[across_buffer(a, x->buffer)->rows.space].keys[row]);
+}
+
+static RtCode run_chosen(RtAcross *a, int64_t exchange, RtStatus *st)
+{
+    const RtExchange *x = &a->exchanges[exchange];
+    RtPolicyRun *p = a->policy;
+    Kept *k = &p->kept[exchange];
+    const char *rows = a->e->buffers[x->buffer];
+    char *out = a->r->room.p, *in;
+    bool votes[RT_PEERS_MOST];
+    int64_t bytes[2][RT_PEERS_MOST] = {{0}}, sum = 0, i = 0, w = x->row_bytes;
+    RT_TRY(collect_votes(a, exchange, votes, st));
+    for (int q = 0; q < a->r->n; q++) {
+        for (int64_t end = i + x->ship.out_n[q]; i < end; i++) {
+            if (!row_travels(a, x, x->ship.out[i], votes[a->r->rank])) continue;
+            memcpy(out + sum, rows + x->ship.out[i] * w, (size_t)w);
+            sum += w;
+            bytes[0][q] += w;
+        }
+    }
+    in = out + sum;
+    i = 0;
+    for (int q = 0; q < a->r->n; q++)
+        for (int64_t end = i + x->ship.in_n[q]; i < end; i++)
+            if (row_travels(a, x, x->ship.in[i], votes[q])) bytes[1][q] += w;
+    RT_TRY(rt_peers_predict(a->r->peers, x->site, sum, 1, st));
+    if (p->is->late && p->run) put(a, x, k);
+    RT_TRY(rt_peers_exchange(a->r->peers, x->site, out, bytes[0], in, bytes[1], st));
+    i = 0;
+    for (int q = 0; q < a->r->n; q++) {
+        for (int64_t end = i + x->ship.in_n[q]; i < end; i++) {
+            if (!row_travels(a, x, x->ship.in[i], votes[q])) continue;
+            memcpy(k->rows + i * w, in, (size_t)w);
+            in += w;
+            k->came[i] = p->run;
+        }
+    }
+    if (!p->is->late || !p->run) put(a, x, k);
+    if (!p->is->vote || !votes[a->r->rank]) return RT_OK;
+    assert(sum == x->ship.n_out * w); /* all or none */
+    memcpy(k->sent, out, (size_t)sum);
+    k->sent_at = p->run;
+    return RT_OK;
+}
+
+static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
+{
+    const RtExchange *x = &a->exchanges[exchange];
+    const Kept *k = &a->policy->kept[exchange];
+    int64_t bytes[RT_PEERS_MOST], i = 0, w = x->row_bytes, own = k->owned[a->r->rank] * w;
+    char *rows = a->e->buffers[x->buffer], *in = a->r->room.p;
+    RT_TRY(rt_peers_predict(a->r->peers, x->site, own * (a->r->n - 1), a->r->n, st));
+    for (int q = 0; q < a->r->n; q++) {
+        for (int s = 0; s < a->r->n; s++) bytes[s] = s == q ? k->owned[q] * w : 0;
+        RT_TRY(rt_peers_gather(a->r->peers, x->site, rows, bytes, in, st));
+        for (int64_t end = i + x->ship.in_n[q]; i < end; i++)
+            memcpy(rows + x->ship.in[i] * w, in + k->at_owner[i] * w, (size_t)w);
+    }
+    return RT_OK;
+}
+
+RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st)
+{
+    assert(a->policy->run >= 0);
+    return a->policy->is->in_turn ? run_in_turn(a, exchange, st) : run_chosen(a, exchange, st);
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Policies of training by several processes: the exact limit of each has the bytes of exact training, what the ledger measures is
+what was predicted once it was decided, and is what each policy's formula says. usage: test_policies.py BUILD"""
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
+
+import toy
+from sandbox import Sandbox
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks"))
+import models  # noqa: E402
+
+box = Sandbox(sys.argv[1], "policies")
+EPOCHS = 7
+
+
+def random_data():
+    """With loops, parallel edges, a hub, nodes without edges in or out of them."""
+    g, n, e = np.random.default_rng(5), 300, 1500
+    ends = g.integers(0, n * 9 // 10, (2, e))
+    ends[1, g.random(e) < 0.1] = 0
+    ends[0, :5] = ends[1, :5]
+    ends[:, 5:9] = ends[:, 9:13]
+    mask = g.random(n) < 0.5
+    arrays = {"edge_index": np.ascontiguousarray(ends.astype("<i8")), "x": g.standard_normal((n, 10)).astype("<f4"), "y": g.integers(0, 3, n),
+              "train_mask": mask, "test_mask": ~mask}
+    return toy.store(box.path("data"), arrays, num_nodes=n, num_edges=e, num_classes=3)
+
+
+def parts(k):
+    out = box.path("parts%d" % k)
+    if not os.path.exists(out):
+        box.must(box.gnnc, "data", "partition", box.path("data"), "-k", k, "-o", out, "--method", "random", "--seed", 1)
+    with open(os.path.join(out, "partition.json"), encoding="utf-8") as f:
+        return out, json.load(f)
+
+
+def build(name):
+    text = models.text("gcn").replace("dropout(x, 0.3)", "x") if name == "plain" else models.text(name)
+    box.must(box.gnnc, "build", box.write("%s.gnn" % name, text), "--data", box.path("data"), "--cpu=native", "-o", box.path(name))
+
+
+def train(name, k, policy, *more, epochs=EPOCHS):
+    """Weights, and what the processes sent."""
+    box.must(box.path(name), "train", "--data", parts(k)[0], "--ranks", k, "--epochs", epochs, "--seed", 3, "--threads", 1, "--save", box.path("w.st"),
+             "--ledger", box.path("l.json"), *(["--policy", policy] if policy else []), *more)
+    with open(box.path("w.st"), "rb") as f, open(box.path("l.json"), encoding="utf-8") as g:
+        return f.read(), json.load(g)["sites"]
+
+
+def rows_of(sites):
+    """Bytes that all sent, by exchange of the training step."""
+    return {s["name"]: sum(r["bytes_out"] for r in s["by_rank"]) for s in sites if s["name"].startswith("train_step: rows")}
+
+
+def unpredicted(sites):
+    for s in sites[1:]:
+        for r in s["by_rank"]:
+            if (r["bytes_out"], r["rounds"]) != (r.get("predicted_bytes", 0), r.get("predicted_rounds", 0)):
+                return "site %s: %s" % (s["name"], r)
+    return None
+
+
+EXACT = ["exact", "halo", "sancus=m1:1", "sancus=m2:1:1", "sancus=m3:0:1", "sancus=m3:0:5", "distgnn=0", "distgnn=1", "cagnet1d"]
+LATE = ["sancus=m1:3", "sancus=m2:1:4", "sancus=m3:0.1:4", "sancus=m3:1e30:3", "distgnn=3", "pipegcn"]
+
+
+def test_limits():
+    """Weights of policies that keep nothing, and bytes of those that do."""
+    for name, k in (("gcn", 3), ("gat", 2)):
+        build(name)
+        exact, sites = train(name, k, None)
+        once = {x: n // EPOCHS for x, n in rows_of(sites).items()}
+        box.report("%s_rows" % name, not once and "nothing travels")
+        for policy in EXACT if name == "gcn" else EXACT[4:5] + EXACT[6:7] + EXACT[8:]:
+            weights, sites = train(name, k, policy)
+            box.report("%s_%s" % (name, policy), weights != exact and "other weights" or unpredicted(sites))
+        for policy in LATE if name == "gcn" else LATE[4:]:
+            weights, sites = train(name, k, policy)
+            again, _ = train(name, k, policy)
+            box.report("%s_%s" % (name, policy), (weights == exact and "the weights of exact training") or
+                       (weights != again and "two runs differ") or unpredicted(sites) or bytes_of(policy, once, rows_of(sites)))
+
+
+def bytes_of(policy, once, sent):
+    """What is wrong with the bytes of a policy whose decisions do not depend on values."""
+    turns = {"sancus=m1:3": 3, "sancus=m3:1e30:3": 3, "pipegcn": EPOCHS}.get(policy)  # runs 0, 3 and 6
+    if turns and sent != {x: turns * n for x, n in once.items()}:
+        return "%s sent, of %s a run" % (sent, once)
+    if policy == "distgnn=3":  # all rows once, then each in two runs of six
+        return sent != {x: 3 * n for x, n in once.items()} and "%s sent, of %s a run" % (sent, once)
+    if not sum(once.values()) < sum(sent.values()) < EPOCHS * sum(once.values()) and policy != "pipegcn":
+        return "%s sent, of %s a run" % (sent, once)
+    return None
+
+
+def test_frozen():
+    """While weights do not change, what came last is what is there: losses and gradients (which a checkpoint holds the means of) are exact."""
+    build("plain")
+    seen = {}
+    for policy in ["exact"] + LATE:
+        train("plain", 3, policy, "--set", "lr=0", "--checkpoint", box.path("c.st"), "--metrics", box.path("m.jsonl"))
+        with open(box.path("c.st"), "rb") as f, open(box.path("m.jsonl"), "rb") as g:
+            seen[policy] = f.read(), g.read()
+        box.report("frozen_%s" % policy, seen[policy][1] != seen["exact"][1] and "other losses" or (seen[policy][0] != seen["exact"][0] and "other gradients"))
+    one, two = [[train("plain", 3, p, epochs=e)[0] for p in (None, "pipegcn")] for e in (1, 2)]
+    box.report("late", (one[0] != one[1] and "the first run is not exact") or (two[0] == two[1] and "the second run is exact"))
+
+
+def test_in_turn():
+    """Of an exchange of width F n (P - 1) / P rows go to each process, one round for each that sends."""
+    k = 3
+    says = parts(k)[1]
+    _, sites = train("gcn", k, "cagnet1d", epochs=2)
+    for s in sites:
+        if not s["name"].startswith("train_step: rows"):
+            continue
+        widths = {r["bytes_in"] / 4 / 2 / (says["nodes"] - says["ranks"][q]["owned"]) for q, r in enumerate(s["by_rank"])}
+        total = sum(r["bytes_out"] for r in s["by_rank"])
+        width = widths.pop()
+        box.report("cagnet1d_bytes", (widths and "other widths") or (total != 2 * 4 * width * says["nodes"] * (k - 1) and "%d bytes" % total) or
+                   (any(r["rounds"] != 2 * k for r in s["by_rank"]) and "other rounds") or (width not in (3, 16) and "width %s" % width))
+
+
+def test_resume():
+    """The first run after a checkpoint refreshes all rows: two epochs behind one are two first runs."""
+    once = {x: n // EPOCHS for x, n in rows_of(train("gcn", 3, None)[1]).items()}
+    train("gcn", 3, "sancus=m1:100", "--checkpoint", box.path("c.st"), epochs=2)
+    _, sites = train("gcn", 3, "sancus=m1:100", "--resume", box.path("c.st"), epochs=4)
+    box.report("resume", rows_of(sites) != once and "%s sent, of %s" % (rows_of(sites), once))
+
+
+def test_refused():
+    argv = [box.path("gcn"), "train", "--data", parts(3)[0], "--ranks", 3, "--policy"]
+    for policy in ("", "stale", "sancus", "sancus=m1:0", "sancus=m1:1.5", "sancus=m2:4:2", "sancus=m3:-1:2", "sancus=m3:0.1", "distgnn=-1", "distgnn=2:3",
+                   "pipegcn=1", "exact ", "cagnet15d"):
+        box.refuses("no_%s" % policy, argv + [policy], 1, "R403", "--policy", "sancus=m3:eps:tmax", "distgnn=r")
+
+
+random_data()
+for test in (test_limits, test_frozen, test_in_turn, test_resume, test_refused):
+    try:
+        test()
+    except RuntimeError as e:
+        box.report(test.__name__, e)
+shutil.rmtree(box.path("parts3"), ignore_errors=True)
+box.close()
