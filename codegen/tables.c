@@ -166,7 +166,10 @@ static void add_tensors(Builder *b)
                          .nonzeros = t->nonzeros.present,
                          .of = -1,
                          .row = -1,
-                         .col = -1};
+                         .col = -1,
+                         .is_map = t->is_map,
+                         .map = -1};
+        if (t->is_map) x.map = t->map;
         if (t->nonzeros.present) x.of = t->nonzeros.of, x.row = t->nonzeros.row, x.col = t->nonzeros.col;
         x.width = dims(b, &t->type, x.dims, x.dim_names);
         for (unsigned k = 0; k < t->n_stored; k++) x.stored_shape[k] = t->stored_shape[k];

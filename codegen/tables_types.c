@@ -52,7 +52,9 @@ static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, nonzeros),
                                                 INT(RtTensorDef, of),
                                                 INT(RtTensorDef, row),
-                                                INT(RtTensorDef, col)};
+                                                INT(RtTensorDef, col),
+                                                INT(RtTensorDef, is_map),
+                                                INT(RtTensorDef, map)};
 TYPE(RtTensorDef)
 static const TableField fields_RtBuffer[] = {INT(RtBuffer, kind),  INT(RtBuffer, place),         INT(RtBuffer, ref),
                                              INT(RtBuffer, elem),  INT(RtBuffer, width),         INT(RtBuffer, slot),

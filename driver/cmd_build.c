@@ -298,14 +298,15 @@ static bool inputs_fit(Build *b)
                        "a library with an input that its callers give in 16 bits, as `%s`, is not built yet", t->name);
             return false;
         }
-        if (!t->nonzeros.present && t->kind != IR_HELD) continue;
+        if (!t->nonzeros.present && !t->is_map && t->kind != IR_HELD) continue;
         Diag *it = diag_error(&b->s->diags, E0910, t->span,
                               t->kind == IR_HELD
                                   ? "a library computes nothing before its callers give inputs, as `%s` is"
-                                  : "a library does not take inputs by their nonzeros, as `%s` is",
+                              : t->is_map ? "a library makes no map of an input before its callers give it, as of `%s`"
+                                          : "a library does not take inputs by their nonzeros, as `%s` is",
                               t->name);
         diag_help(&b->s->diags, it, "build it from the model file, or from graph IR without the pass `%s`",
-                  t->kind == IR_HELD ? "hoist" : "sparse");
+                  t->nonzeros.present ? "sparse" : "hoist");
         return false;
     }
     return true;

@@ -242,7 +242,7 @@ static EvalValue **run(Report *r, Side *s, Arena *a, const IrFunc *f)
 
 static bool is_setup(const IrFunc *f) { return strncmp(f->name, "setup.", 6) == 0; }
 
-/* The graphs, the nonzeros of sparse inputs, and what the functions `setup.*` compute once. */
+/* The graphs, the nonzeros of sparse inputs, maps that inputs say, and what the functions `setup.*` compute once. */
 static bool open_side(Report *r, Side *s, const IrModule *m)
 {
     const char *why = NULL;
@@ -253,6 +253,8 @@ static bool open_side(Report *r, Side *s, const IrModule *m)
         const EvalValue *whole = of->present ? tensor_value(r, s, of->of, &why) : NULL;
         if (of->present && !whole) break;
         if (whole && !(s->tensors[t] = eval_nonzeros(s->w, m, t, whole))) why = no_memory;
+        const EvalValue *images = m->tensors.data[t].is_map ? tensor_value(r, s, t, &why) : NULL;
+        if (images) eval_said_map(s->w, m, t, images);
     }
     if (why) diag_error(&r->s->diags, E0910, (Span){0}, "the model cannot be interpreted on this graph: %s", why);
     for (uint32_t i = 0; i < m->funcs.n && !r->s->diags.n_errors; i++) {

@@ -54,6 +54,7 @@ static void visit_graph(Walk *w, IrGraph *g)
 static void visit_tensor(Walk *w, IrTensor *t)
 {
     visit_type(w, &t->type);
+    if (t->is_map) visit(w, MAP, &t->map);
     if (!t->nonzeros.present) return;
     visit(w, TENSOR, &t->nonzeros.of);
     visit(w, MAP, &t->nonzeros.row);

@@ -423,6 +423,13 @@ static bool other_map(Build *b, IrId id)
     return true;
 }
 
+static bool is_said(const IrModule *m, IrId map)
+{
+    for (IrId t = 0; t < m->tensors.n; t++)
+        if (m->tensors.data[t].is_map && m->tensors.data[t].map == map) return true;
+    return false;
+}
+
 static bool no_images(Build *b, IrId id)
 {
     int64_t n = b->w->counts[b->m->maps.data[id].from];
@@ -477,6 +484,15 @@ EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const Eva
     return x;
 }
 
+void eval_said_map(EvalWorld *w, const IrModule *m, IrId tensor, const EvalValue *x)
+{
+    const IrTensor *t = &m->tensors.data[tensor];
+    ICE_UNLESS(t->is_map);
+    const IrMap *map = &m->maps.data[t->map];
+    for (int64_t i = 0; i < w->counts[map->from]; i++)
+        w->maps[t->map][i] = x->v[i] >= 0 && x->v[i] < (double)w->counts[map->to] ? (int64_t)x->v[i] : -1;
+}
+
 EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,
                       int64_t n_graphs, const char **why)
 {
@@ -500,7 +516,7 @@ EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, 
         ok = user_edges(&b, &m->graphs.data[i], data_graph, &b.edges[i]) && store(&b, i);
     ok = ok && other_spaces(&b, data_graph);
     for (uint32_t i = 0; i < m->maps.n && ok; i++) {
-        if (!w->maps[i]) ok = m->maps.data[i].computed ? no_images(&b, i) : other_map(&b, i);
+        if (!w->maps[i]) ok = m->maps.data[i].computed || is_said(m, i) ? no_images(&b, i) : other_map(&b, i);
         if (ok && m->maps.data[i].computed) w->open[i] = ARENA_ARRAY(a, uint8_t, w->counts[m->maps.data[i].from] + 1);
     }
     *why = b.why;

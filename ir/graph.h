@@ -218,6 +218,8 @@ typedef struct IrTensor {
     bool allow_missing;
     bool sparse; /* inputs: most elements are 0 (a promise about speed, not about values) */
     IrNonzeros nonzeros;
+    bool is_map; /* integer inputs: each row's value is its image under `map`; of -1 and what is no row, none */
+    IrId map;
     Span span;
 } IrTensor;
 

@@ -434,6 +434,7 @@ static void parse_tensor(Parser *p)
     t.allow_missing = accept(p, "missing");
     t.sparse = accept(p, "sparse");
     if (accept(p, "nonzeros")) parse_nonzeros(p, &t.nonzeros);
+    if (accept(p, "map")) t.is_map = true, t.map = ref(p, &p->maps, "map");
     VEC_PUSH(p->arena, &p->m->tensors, t);
 }
 

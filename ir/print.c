@@ -222,6 +222,10 @@ static void print_tensors(const IrModule *m, StrBuf *out)
         if (t->allow_missing) strbuf_puts(out, " missing");
         if (t->sparse) strbuf_puts(out, " sparse");
         if (t->nonzeros.present) print_nonzeros(m, &t->nonzeros, out);
+        if (t->is_map) {
+            strbuf_puts(out, " map ");
+            PRINT_REF(out, m->maps, t->map);
+        }
         strbuf_puts(out, "\n");
     }
 }

@@ -386,6 +386,19 @@ static bool check_nonzeros(Verify *v, const IrTensor *t)
                row->name, col->name);
 }
 
+/* The runtime makes the map of an input when data are loaded: of no graph, and to rows that the module counts. */
+static bool check_said_map(Verify *v, const IrTensor *t)
+{
+    const IrModule *m = v->m;
+    if (t->map >= m->maps.n) return bad(v, t->span, "tensor `%s`: its map does not exist", t->name);
+    const IrMap *map = &m->maps.data[t->map];
+    bool plain = map->partial && !map->sorted && !map->computed && map->inverse == IR_NONE,
+         rows = map->from == t->type.space && m->spaces.data[map->to].has_dim,
+         numbers = t->kind == IR_INPUT && (t->type.dtype == IR_I32 || t->type.dtype == IR_I64) && !t->type.n_dims;
+    if (plain && rows && numbers) return true;
+    return bad(v, t->span, "tensor `%s` cannot say what map `%s` is", t->name, map->name);
+}
+
 static bool check_tensor(Verify *v, const IrTensor *t)
 {
     const char *what = arena_printf(v->arena, "tensor `%s`", t->name);
@@ -402,6 +415,7 @@ static bool check_tensor(Verify *v, const IrTensor *t)
         return bad(v, t->span, "%s: only integers have a bound, which is positive", what);
     if (t->allow_missing && !t->bound) return bad(v, t->span, "%s: missing values need a bound", what);
     if (t->nonzeros.present && !check_nonzeros(v, t)) return false;
+    if (t->is_map && !check_said_map(v, t)) return false;
     return t->kind == IR_PARAM || t->n_stored ? check_stored(v, t) : true;
 }
 

@@ -80,6 +80,7 @@ typedef struct RtTensorDef {
     double init_a, init_b, hyper_default;
     int64_t bound, allow_missing, sparse;
     int64_t nonzeros, of, row, col; /* nonzeros 1: holds those of tensor `of`; maps of each */
+    int64_t is_map, map;            /* is_map 1: an input whose integers are its rows' images under the map */
 } RtTensorDef;
 typedef struct RtCount { /* PlanCount */
     int64_t kind, space, value, block, max;

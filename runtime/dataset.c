@@ -566,6 +566,11 @@ static RtCode place_inputs(Loader *l)
     for (int64_t i = 0; i < l->m->n_tensors; i++)
         if (rt_load_wants(l, i) && is_fold_mask(l, i)) RT_TRY(place_folds(l, i));
         else if (rt_load_wants(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
+    for (int64_t i = 0; i < l->m->n_tensors; i++) {
+        const RtTensorDef *t = &l->m->tensors[i];
+        if (t->is_map && rt_load_wants(l, i))
+            RT_TRY(rt_graph_say_map(l->d->graph, t->map, t->dtype, l->d->tensors.data[i], l->st));
+    }
     return RT_OK;
 }
 

@@ -247,6 +247,20 @@ static RtCode copy_pattern(RtGraph *g, const RtPattern *p, RtStatus *st)
     return RT_OK;
 }
 
+/* Without images until data say them. */
+static RtCode open_said_maps(RtGraph *g, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        if (!m->tensors[i].is_map) continue;
+        RtMapData *map = &g->maps[m->tensors[i].map];
+        int64_t n = g->spaces[m->tensors[i].space].count;
+        RT_TRY(rt_graph_alloc(g, n, 4, &map->to, st));
+        for (int64_t k = 0; k < n; k++) map->to[k] = -1;
+    }
+    return RT_OK;
+}
+
 /* Elements by image; ids[pos] is the user's number of element pos, NULL: the same. */
 static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows, RtStatus *st)
 {
@@ -284,6 +298,7 @@ static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
     for (int64_t i = 0; i < t->n_patterns; i++) RT_TRY(copy_pattern(g, &t->patterns[i], st));
+    RT_TRY(open_said_maps(g, st));
     for (int64_t i = 0; i < m->n_maps; i++) {
         if (m->maps[i].computed) continue; /* in a program's memory */
         if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
@@ -315,6 +330,21 @@ static RtCode build_along(RtGraph *g, int64_t map, int64_t along, RtStatus *st)
     RT_TRY(rt_graph_alloc(g, g->spaces[d->from].count, 4, &a->to, st));
     g->n_alongs++;
     fill_along(g, a);
+    return RT_OK;
+}
+
+RtCode rt_graph_say_map(RtGraph *g, int64_t map, int64_t dtype, const void *ids, RtStatus *st)
+{
+    const RtMapDef *d = &g->model->maps[map];
+    int64_t n_rows = g->spaces[d->to].count;
+    assert(d->partial && (dtype == RT_I32 || dtype == RT_I64));
+    for (int64_t i = 0; i < g->spaces[d->from].count; i++) {
+        int64_t id = dtype == RT_I32 ? ((const int32_t *)ids)[i] : ((const int64_t *)ids)[i];
+        g->maps[map].to[i] = id >= 0 && id < n_rows ? (int32_t)id : -1;
+    }
+    if (d->needs_rows) RT_TRY(build_rows(g, map, st));
+    for (int64_t i = 0; i < g->n_alongs; i++)
+        if (g->alongs[i].map == map || g->alongs[i].along == map) fill_along(g, &g->alongs[i]);
     return RT_OK;
 }
 

@@ -48,6 +48,25 @@ train net {
 """
 
 
+# Rows of tables that edges and nodes name, read alone and beside neighbours; of graphs.
+TABLES = """model net(x: node[F], kind: edge index[R], type: node index[S]) -> %(of)s[C] {
+  param E: [R, F] = glorot
+  param T: [S, F] = glorot
+  last = linear(O = C)
+  h = relu(sum_in(x.src * E[kind]) + mean_in(E[kind]) + T[type])
+  return last(%(h)s)
+}
+
+train net {
+  loss = cross_entropy(net(data.x, data.kind, data.type), data.%(y)s) on data.train
+  metric val_acc = accuracy(net(data.x, data.kind, data.type), data.%(y)s) on data.val
+  optimizer adam(0.01)
+%(batch)s  epochs 4
+  seed 0
+}
+"""
+
+
 def run(argv):
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300)
     return p.returncode, p.stdout.decode("utf-8", "replace")
@@ -116,6 +135,61 @@ def test_bytes(tmp):
     return None
 
 
+def with_kinds(tmp, graphs=0, shuffled=False):
+    """Edges in the order of their targets, in which they are stored, too; or shuffled."""
+    rng, n, e = np.random.default_rng(6), 400, 3000
+    batch = np.sort(rng.integers(0, graphs or 1, n))
+    ends = rng.integers(0, n - 3, (2, e))
+    ends[1, :700] = 3
+    ends = ends[:, batch[ends[0]] == batch[ends[1]]]
+    ends = ends[:, np.argsort(ends[1], kind="stable")]
+    e, rows = ends.shape[1], graphs or n
+    kind, order = rng.integers(0, 29, e), rng.permutation(e) if shuffled else np.arange(e)
+    arrays = {"edge_index": np.ascontiguousarray(ends[:, order]), "kind": kind[order], "type": rng.integers(0, 19, n), "x": rng.standard_normal((n, 5)).astype("<f4"),
+              "graph_y" if graphs else "y": rng.integers(0, 4, rows), "train_mask": rng.random(rows) < 0.6}
+    arrays["val_mask"] = ~arrays["train_mask"]
+    if graphs:
+        arrays["batch"] = batch
+    return toy.store(os.path.join(tmp, "kinds%d%d" % (graphs, shuffled)), arrays, num_nodes=n, num_edges=e, num_classes=4, feature_dim=5,
+                     **({"num_graphs": graphs} if graphs else {}))
+
+
+def close(a, b):
+    """Two files of weights: of one layout, and numbers that differ by rounding."""
+    at = 8 + int.from_bytes(a[:8], "little")
+    return a[:at] == b[:at] and np.allclose(np.frombuffer(a[at:], "<f4"), np.frombuffer(b[at:], "<f4"), rtol=1e-3, atol=1e-4)
+
+
+def test_maps(tmp):
+    """Who reads each row of a table is listed when data are loaded, instead of in each run. Where both lists have the same order the
+    bytes are the same; by batches, whose graphs stand in an order that is drawn, and where nodes are stored in another order, numbers agree."""
+    sizes = ["--set", "R=30,S=20"]
+    for graphs in (0, 30):
+        of = {"of": "node", "h": "h", "y": "y", "batch": ""}
+        if graphs:
+            of = {"of": "graph", "h": "readout_sum(h)", "y": "graph_y", "batch": "  batch 7 of graphs\n"}
+        model, data, other = write_model(tmp, TABLES % of), with_kinds(tmp, graphs), with_kinds(tmp, graphs, True)
+        exes, sorts = [], []
+        for off in ("reorder,sparse", "hoist,reorder,sparse"):
+            exes.append(build(tmp, "exe%d" % len(exes), model, data, "--disable=" + off, *sizes))
+            gir = build(tmp, "passed.gir", model, data, "--emit=gir", "--disable=" + off, *sizes)
+            with open(gir) as f:
+                sorts.append("= route " in f.read())
+        if sorts != [False, True]:
+            return "programs compute maps with the pass, and without it: %s" % sorts
+        want = train(exes[1], data, "--threads", "1")
+        for threads in "12":
+            got = train(exes[0], data, "--threads", threads)
+            if not close(got[1], want[1]) if graphs else got != want:
+                return "%d graphs: other metrics or weights with %s threads" % (graphs, threads)
+        a, b = train(exes[0], other)[1], train(exes[1], other)[1]
+        if a == b or not close(a, b):
+            return "%d graphs: shuffled edges: weights are %s" % (graphs, "the same" if a == b else "others")
+        if not graphs and not close(train(exes[0], data, "--reorder", "degree")[1], want[1]):
+            return "other weights where nodes are stored by degree"
+    return None
+
+
 def test_resume(tmp):
     """What is held is in no checkpoint."""
     data = small(tmp)
@@ -157,10 +231,15 @@ def test_library(tmp):
             return "a library computes things once"
     gir = build(tmp, "after.gir", model, CORA, "--emit=gir", "--disable=sparse")
     code, out = run([GNNC, "build", gir, "--emit=lib", "-o", out])
-    return (code != 1 or "E0910" not in out or "hoist" not in out) and "a library of held values: exit code %d, %s" % (code, out)
+    if code != 1 or "E0910" not in out or "hoist" not in out:
+        return "a library of held values: exit code %d, %s" % (code, out)
+    model = write_model(tmp, TABLES % {"of": "node", "h": "h", "y": "y", "batch": ""})
+    gir = build(tmp, "maps.gir", model, with_kinds(tmp), "--emit=gir", "--set", "R=30,S=20")
+    code, out = run([GNNC, "build", gir, "--emit=lib", "-o", os.path.join(tmp, "lib")])
+    return (code != 1 or "makes no map of an input" not in out) and "a library of maps that inputs say: exit code %d, %s" % (code, out)
 
 
-for test in [test_bytes, test_resume, test_needs, test_nan, test_library]:
+for test in [test_bytes, test_maps, test_resume, test_needs, test_nan, test_library]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             why = test(folder)

@@ -189,7 +189,7 @@ def ledger_of(program, p, k, epochs):
 def test_ledger():
     """Measured bytes and rounds are those that were predicted, and those of `plan`."""
     k, epochs = 3, 4
-    for name, data in [(n, box.path("mid")) for n in ("gcn", "gat", "gates", "relations", "pna")] + [("plain", CORA)]:
+    for name, data in [(n, box.path("mid")) for n in ("gcn", "gat", "gates", "relations", "vectors", "pna")] + [("plain", CORA)]:
         program, p = box.path(name), parts(data, k, "ldg")
         wrong = None
         sites = ledger_of(program, p, k, epochs)

@@ -42,6 +42,17 @@ def sums():
             return "%s: %s" % (store, e)
 
 
+def tables():
+    """Which row of a table an edge reads is a map that the interpreter has of the input."""
+    src, dst = np.load(box.path("data", "edge_index.npy"))
+    x, kind, t = (np.load(box.path("data", n + ".npy")) for n in ("x", "kind", "t"))
+    box.write("table.gnn", "model sum(x: node[F], kind: edge index[R], t: [R, F]) -> node[F] {\n  return sum_in(x.src * t[kind])\n}\n")
+    exact = np.zeros(x.shape)
+    np.add.at(exact, dst, x[src].astype("<f8") * t[kind])
+    e = errors("table", "--store", "f16", "--data", "data")["forward", "out"]
+    return abs(e["largest"] - np.abs(exact).max()) > 1e-6 * e["largest"] and "%s, numpy says %g" % (e, np.abs(exact).max())
+
+
 def open_weights(path):
     with open(path, "rb") as f:
         return json.loads(f.read(int.from_bytes(f.read(8), "little"))), f.read()
@@ -133,7 +144,10 @@ def refused():
 box.must(box.gnnc, "data", "generate", "data", "--nodes", devices.NODES, "--edges", devices.EDGES, "--features", devices.FEATURES, "--classes", devices.CLASSES)
 np.save(box.path("data", "w.npy"), -np.abs(np.random.default_rng(3).standard_normal(devices.EDGES)).astype("<f4"))
 np.save(box.path("data", "x.npy"), np.load(box.path("data", "x.npy")) + np.float32(0.5))  # the largest sums are negative
+np.save(box.path("data", "kind.npy"), np.random.default_rng(4).integers(0, 30, devices.EDGES))
+np.save(box.path("data", "t.npy"), np.random.default_rng(5).standard_normal((30, devices.FEATURES)).astype("<f4"))
 box.report("sums", sums())
+box.report("tables", tables())
 for it, share in {"gcn": 0.1, "gin": 0.8}.items():
     box.report("executables_" + it, executables(it, share))
 box.report("drawn", drawn())

@@ -72,6 +72,16 @@ static void nonzeros(EvalWorld *w, const IrModule *m)
     }
 }
 
+static void said_maps(EvalWorld *w, const IrModule *m)
+{
+    Draw d = {10};
+    for (IrId t = 0; t < m->tensors.n; t++) {
+        const IrTensor *x = &m->tensors.data[t];
+        int64_t n = x->is_map ? w->counts[m->maps.data[x->map].from] : 0;
+        for (int64_t i = 0; i < n; i++) w->maps[x->map][i] = below(&d, w->counts[m->maps.data[x->map].to] + 1) - 1;
+    }
+}
+
 /* Spaces of dims have rows of their own, which maps lead from. */
 static bool are_dims_small(const IrModule *m)
 {
@@ -117,6 +127,7 @@ bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out)
     }
     if (!w) return false;
     nonzeros(w, m);
+    said_maps(w, m);
     *out = (AuditWorld){m,
                         w,
                         ARENA_ARRAY(a, int64_t *, m->maps.n + 1),

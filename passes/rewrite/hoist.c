@@ -8,11 +8,77 @@
        %2 = reduce_sum %1 via edge.dst              return held.0 = %2 -> @held.0
        %3 = contract %2, %W                       func train_step(..., held.0 = @held.0) {
                                                     %3 = contract %1, %W
+   Where an integer input of rows says which row of a table is read, the sort that says who reads each row leaves the
+   loop as well: the runtime makes the map when the data are loaded.
+
+     route %3 via R.at                              %3 = @type         tensor type : input edge i64 map R.at
+
    A value is held where reading it is cheaper than computing it again in each epoch (hoist_cost.c). Functions hold in
    common what is equal in them. Never touches what reads parameters, state, hypers, the seed, the step or random
    numbers; no sum changes its order. */
 #include "passes/rewrite/hoist_parts.h"
 #include "passes/rewrite/cse.h"
+
+/* ---- maps that inputs say ------------------------------------------------------------------------------------- */
+
+static bool is_of_graph(const IrModule *m, IrId map)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (map == g->src || map == g->dst || map == g->image || map == g->orig) return true;
+    }
+    return false;
+}
+
+/* The tensor that says all of a route whose value nobody reads; IR_NONE. */
+static IrId said_by(const IrModule *m, const IrFunc *f, IrId v)
+{
+    const IrOp *op = &f->ops.data[v], *index = op->op == IR_OP_route ? &f->ops.data[op->args[0]] : NULL;
+    if (!index || index->op != IR_OP_arg || is_of_graph(m, op->attr.map)) return IR_NONE;
+    const IrArg *arg = &f->args.data[index->attr.i];
+    const IrMap *map = &m->maps.data[op->attr.map];
+    if (arg->kind != IR_ARG_TENSOR || m->tensors.data[arg->ref].kind != IR_INPUT) return IR_NONE;
+    if (!map->partial || !m->spaces.data[map->to].has_dim) return IR_NONE;
+    for (IrId k = v + 1; k < f->ops.n; k++)
+        for (uint32_t i = 0; i < f->ops.data[k].n_args; i++)
+            if (f->ops.data[k].args[i] == v) return IR_NONE;
+    for (uint32_t i = 0; i < f->results.n; i++)
+        if (f->results.data[i].value == v) return IR_NONE;
+    return arg->ref;
+}
+
+/* The map of tensor t that leads where `like` does; IR_NONE where it says one to other rows. */
+static IrId said_map(IrModule *m, IrId t, IrId like)
+{
+    IrTensor *x = &m->tensors.data[t];
+    IrId from = m->maps.data[like].from, to = m->maps.data[like].to;
+    if (x->is_map) return m->maps.data[x->map].to == to ? x->map : IR_NONE;
+    x->is_map = true;
+    x->map = ir_map_new(m, arena_printf(m->arena, "%s.%s", m->spaces.data[to].name, x->name), from, to);
+    m->maps.data[x->map].partial = true;
+    return x->map;
+}
+
+/* A map of the data in place of each that the function computes of nothing but an input. */
+static IrFunc *say_maps(PassContext *ctx, IrModule *m, const IrFunc *f)
+{
+    Rewrite r = rewrite_begin(m, f);
+    IrId *said = ARENA_ARRAY(ctx->stage, IrId, m->maps.n); /* by map, one more than its number */
+    uint32_t n = m->maps.n;
+    for (IrId v = 0; v < f->ops.n; v++) {
+        IrOp op = rewrite_op(&r, v);
+        IrId tensor = said_by(m, f, v), map = tensor == IR_NONE ? IR_NONE : said_map(m, tensor, op.attr.map);
+        if (map != IR_NONE) {
+            said[op.attr.map] = map + 1;
+            pass_remark_at(ctx, PASS_hoist, true, f, v, "the map that `%s` says is made when data are loaded",
+                           m->tensors.data[tensor].name);
+            continue;
+        }
+        if (ir_ops[op.op].attrs & A_MAP && op.attr.map < n && said[op.attr.map]) op.attr.map = said[op.attr.map] - 1;
+        r.map[v] = irb_add(&r.b, &op);
+    }
+    return rewrite_end(&r);
+}
 
 /* ---- which values ------------------------------------------------------------------------------------------ */
 
@@ -245,6 +311,7 @@ static IrFunc *rebuild(const Common *c, const Hoist *h)
 
 IrModule *pass_hoist(PassContext *ctx, const IrModule *m)
 {
+    m = rewrite_module(ctx, m, say_maps);
     IrModule *next = ir_module_clone(ctx->stage, m);
     Hoist parts[N_READERS] = {0};
     Common c = {.m = next, .f = ARENA_NEW(ctx->stage, IrFunc), .table = op_table_new(ctx->stage, module_n_ops(m))};

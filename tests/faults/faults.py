@@ -290,6 +290,10 @@ FAULTS = [
     ("runtime/peers_mpi.c", "(void)m->calls.abort(m->world, rt_code_exit(st->code));", "(void)m->calls.abort(m->world, 1);", "peers"),
     ("runtime/ranks.c", "s->whole = true;", "s->whole = false;", "ranks"),
     # several processes
+    ("runtime/graph.c", "g->maps[map].to[i] = id >= 0 && id < n_rows ? (int32_t)id : -1;", "g->maps[map].to[i] = id > 0 && id < n_rows ? (int32_t)id : -1;", "hoist"),
+    ("runtime/graph.c", "if (g->alongs[i].map == map || g->alongs[i].along == map) fill_along(g, &g->alongs[i]);", "if (g->alongs[i].map == map) fill_along(g, &g->alongs[i]);", "hoist"),
+    ("passes/rewrite/hoist.c", "return m->maps.data[x->map].to == to ? x->map : IR_NONE;", "return x->map;", "hoist"),
+    ("ir/eval_world.c", "w->maps[t->map][i] = x->v[i] >= 0 && x->v[i] < (double)w->counts[map->to] ? (int64_t)x->v[i] : -1;", "w->maps[t->map][i] = -1;", "store_error"),
     ("runtime/ranks_plan.c", "else leaves |= beyond;", "else leaves |= beyond && t->image >= 0;", "ranks"),
     ("runtime/ranks_plan.c", "return !k->m->maps[map].sorted; }", "return k->m->maps[map].computed; }", "ranks"),
     ("runtime/ranks_divide.c", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key < y->key ? -1 : x->key > y->key;", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key > y->key ? -1 : x->key < y->key;", "ranks"),

@@ -35,6 +35,10 @@ MODELS = {
     "relations": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                           "  return l(relu(sum(dot(mean_in(x.src, by = edge_type), W, F), R)))",
                   "data.x, data.edge_type", "R=4,O=8"),
+    # more rows than a kernel chooses among: who reads each is listed, and its gradient sums products of both ends' values
+    "vectors": ("x: node[F], edge_type: edge index[R]", "param E: [R, O] = glorot\n  k = linear(O = 8)\n  l = linear(O = C)\n  h = k(x)\n"
+                                                        "  return l(relu(sum_in(h.src * E[edge_type]) + mean_in(E[edge_type])))",
+                "data.x, data.edge_type", "R=20,O=8"),
     "table": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                       "  return l(relu(sum_in(dot(x.src, W[edge_type], F))))", "data.x, data.edge_type", "R=4,O=8"),
 }

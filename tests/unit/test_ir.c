@@ -445,6 +445,7 @@ BREAK(many_stored) { (void)f, m->tensors.data[2].n_stored = 9; }
 BREAK(bound_below) { (void)f, m->tensors.data[3].bound = -1; }
 BREAK(nonzeros_of_none) { (void)f, m->tensors.data[0].nonzeros.present = true, m->tensors.data[0].nonzeros.of = 99; }
 BREAK(nonzeros_rows) { (void)f, m->tensors.data[0].nonzeros.present = true, m->tensors.data[0].nonzeros.row = 99; }
+BREAK(map_of_none) { (void)f, m->tensors.data[0].is_map = true, m->tensors.data[0].map = 99; }
 BREAK(nonzeros_cols) { (void)f, m->tensors.data[0].nonzeros.present = true, m->tensors.data[0].nonzeros.col = 99; }
 BREAK(dim_of_op) { (void)m, f->ops.data[7].op = IR_OP_iota, f->ops.data[7].n_args = 0, f->ops.data[7].attr.dim = 99; }
 BREAK(arg_type) { (void)m, f->args.data[0].type.dims[0] = 99; }
@@ -487,7 +488,7 @@ static const struct {
     {"does not stand above it", no_kind}, {"site -1 of", no_site}, {"-1 edges on", fewer_edges}, {"on -1 nodes",
         fewer_nodes},
     {"too many stored dims", many_stored}, {"only integers have a bound, which is positive", bound_below},
-    {"what it holds the nonzeros of does not exist", nonzeros_of_none},
+    {"its map does not exist", map_of_none}, {"what it holds the nonzeros of does not exist", nonzeros_of_none},
         {"what it holds the nonzeros of does not exist", nonzeros_rows},
     {"what it holds the nonzeros of does not exist", nonzeros_cols}, {"its dim does not exist", dim_of_op},
         {"a dim of it does not exist", arg_type},
@@ -636,10 +637,11 @@ static const char
         "map loops.src : loops -> node\nmap loops.dst : loops -> node sorted\n"
         "map loops.orig : loops -> edge partial inverse loops.image\nmap loops.image : edge -> loops partial inverse "
         "loops.orig\n"
-        "map x.row : x.nnz -> node sorted\nmap x.column : x.nnz -> x.col\n"
+        "map x.row : x.nnz -> node sorted\nmap x.column : x.nnz -> x.col\nmap k.row : edge -> x.col partial\n"
         "graph g : data edge(edge.src, edge.dst)\n"
         "graph l : self_loops(g, replace) loops(loops.src, loops.dst) orig loops.orig image loops.image\n"
-        "tensor x : input node[F] f32 sparse\ntensor x.values : input x.nnz[] f32 nonzeros x(x.row, x.column)\n",
+        "tensor x : input node[F] f32 sparse\ntensor x.values : input x.nnz[] f32 nonzeros x(x.row, x.column)\n"
+        "tensor k : input edge[] i64 bound 5 map k.row\n",
     tested_func[] =
         "func test.0(t.w = @t.w) {\n  %0 = arg 0 : [T] f32\n  %1 = const 1 : t.edge[T] f32\n"
         "  %2 = reduce_sum %1 via t.dst : t.node[T] f32\n  %3 = eq %0, %2 : t.node[T] bool\n  return assert0 = %3\n}\n",
