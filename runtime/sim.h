@@ -48,10 +48,10 @@ typedef struct RtSimLinks {
 } RtSimLinks;
 RtCode rt_sim_links_create(const RtSimTopology *t, int n, RtSimLinks *l, RtStatus *st);
 void rt_sim_links_free(RtSimLinks *l);
-/* Messages, by sender from rank 0 on, that ranks begin at start[n]; finish[n]: when each rank has all that it receives, and has sent all. A link
+/* Messages, by sender from rank 0 on, that ranks begin at start[n]; finish[n]: when each rank has all that it receives. A link
    carries what it is given in the order of its beginnings, at full rate, and shares its rate among the messages of one
-   sender, which arrive together, alpha behind the last byte. meets: each rank hears of every other, as in
-   rt_peers_exchange, and so waits for the last one. */
+   sender, which arrive together, alpha behind the last byte. meets: each rank waits until it has sent all, and, as in
+   rt_peers_exchange, hears of every other. */
 void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool meets, const double *start,
                      double *finish);
 
@@ -99,3 +99,38 @@ void rt_sim_order_tac(const RtSimDag *d, int *order);
 void rt_sim_order_tic(const RtSimDag *d, int *order);
 /* When the last step is through: one that can begin does, the first in order of its number. */
 double rt_sim_makespan(const RtSimDag *d, const int *order);
+
+/* ---- a program ---- */
+
+typedef enum { RT_SIM_BLOCKING, RT_SIM_AS_MADE, RT_SIM_TIC, RT_SIM_TAC, RT_SIM_N_ORDERS } RtSimOrder;
+
+/* What travels in a run. In blocking order all ranks stop for it, before or behind a step, as rt_across_run does. With
+   overlap it is begun behind the step that makes it, and waited for before the first that reads it. */
+typedef struct RtSimTravel {
+    int64_t step;   /* -1: before all */
+    bool before;    /* the step, else behind it */
+    int64_t made;   /* the step that makes it; -1: it is there */
+    int64_t reader; /* the first step that reads it; n_steps: none does in this run */
+    bool gather;    /* each rank's piece to all: no rows are packed */
+} RtSimTravel;
+typedef struct RtSimProgram {
+    int n;
+    int64_t n_steps, n_travels;
+    const RtSimTravel *travels; /* in the order of steps */
+    double copy_s;              /* to pack or unpack a byte of rows */
+    double (*step_s)(const void *user, int rank, int64_t step);
+    /* from one rank to another; of a gather: of the first's piece */
+    double (*bytes)(const void *user, int64_t travel, int from, int to);
+    const void *user;
+} RtSimProgram;
+typedef struct RtSimResult {
+    double run_s;                              /* until the last rank is through */
+    double compute_s[2], copy_s[2], wait_s[2]; /* of a rank: mean, most */
+    double gathers_s;                          /* gathers, each begun by all ranks at once */
+    double bytes[RT_SIM_LEVELS];
+    int64_t messages;
+} RtSimResult;
+/* One run that all ranks begin at once. In overlap, what is made by one step is begun in the order as it is made, or by
+   TIC or TAC, which is the same for all ranks. SIM_TOPOLOGY as rt_sim_stages_make. */
+RtCode rt_sim_replay(const RtSimProgram *p, const RtSimTopology *t, RtSimOrder order, RtSimShape gathers,
+                     RtSimResult *out, RtStatus *st);

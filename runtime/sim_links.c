@@ -97,7 +97,7 @@ void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, b
     for (int64_t i = 0; i < n_messages; i++) {
         int j = rt_sim_level(l->topology, m[i].from, m[i].to);
         double sent = l->out_done[link_of(l, j, m[i].from)], came = l->in_done[link_of(l, j, m[i].to)];
-        finish[m[i].from] = fmax(finish[m[i].from], sent);
+        if (meets) finish[m[i].from] = fmax(finish[m[i].from], sent);
         finish[m[i].to] = fmax(finish[m[i].to], fmax(sent, came) + l->topology->levels[j].alpha_s);
     }
     memcpy(l->out_free, l->out_done, all);
