@@ -117,6 +117,7 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
     RT_TRY(check_needs(c));
     RT_TRY(rt_cli_device(c));
     RT_TRY(rt_cli_spare(c));
+    if (rt_cli_is_sim(c)) return rt_cli_sim(c);
     bool shared = c->command == CMD_TRAIN || c->command == CMD_EVAL || c->command == CMD_INFER ||
                   c->command == CMD_PLAN;
     RtCode code = shared ? rt_cli_ranks_open(c, argv - 2) : RT_OK;

@@ -116,6 +116,11 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
 RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data);
 /* What `plan` says of a program that processes share; nothing for one process. */
 RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json);
+/* RANKS_REFUSED: a flag or a command that is for one process. */
+RtCode rt_cli_ranks_refuse(const RtCli *c);
+/* `plan --transport sim`: all ranks in this process, and how long their programs would take. */
+bool rt_cli_is_sim(const RtCli *c);
+RtCode rt_cli_sim(RtCli *c);
 bool rt_cli_writes(const RtCli *c); /* this process writes the files of the run */
 void rt_cli_ranks_close(RtCli *c, RtCode code);
 

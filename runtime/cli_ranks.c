@@ -26,6 +26,7 @@ static RtCode parse_sums(const RtCli *c, bool *local)
 }
 
 static RtCode refuse_flags(const RtCli *c)
+RtCode rt_cli_ranks_refuse(const RtCli *c)
 {
     static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET, OPT_FOLDS};
     static const char *const names[] = {"--batch", "--cone", "--share", "--reorder", "--memory-budget", "--folds"};
@@ -71,11 +72,15 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     int64_t ranks = 0;
     RtPolicy policy;
     RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
+    if (c->values[OPT_TOPOLOGY] || c->values[OPT_TIMES])
+        return rt_fail(c->st, RT_E_CLI_VALUE, c->values[OPT_TOPOLOGY] ? "--topology" : "--times", "add --transport sim",
+                       "it is for ranks that are simulated");
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
     RT_TRY(parse_sums(c, &(bool){false}));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(refuse_flags(c));
+    if (ranks > 1) RT_TRY(rt_cli_ranks_refuse(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));
     if (c->command == CMD_PLAN && rt_peers_count(c->peers) == 1 && !ranks && rt_is_partition(c->values[OPT_DATA])) {
@@ -89,7 +94,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     if (rt_peers_rank(c->peers) > 0 && !freopen("/dev/null", "w", stdout))
         return rt_fail_errno(c->st, RT_E_FILE_WRITE, "/dev/null");
     c->terminal &= rt_peers_rank(c->peers) == 0;
-    RT_TRY(refuse_flags(c));
+    RT_TRY(rt_cli_ranks_refuse(c));
     return agree(c);
 }
 

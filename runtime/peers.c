@@ -513,7 +513,7 @@ RtCode rt_peers_open(const RtPeersOptions *o, RtPeers **p, RtStatus *st)
     RtTransport *t = NULL;
     *p = NULL;
     if (!automatic && !shm && !mpi)
-        return rt_fail(st, RT_E_CLI_VALUE, "transport", "auto, mpi and shm are transports",
+        return rt_fail(st, RT_E_CLI_VALUE, "transport", "auto, mpi and shm are transports, and sim is one of `plan`",
                        "there is no transport `%s`", name);
     if (shm || (automatic && started)) RT_TRY(rt_peers_shm_open(deadline_s, &t, st));
     else if (mpi || rt_peers_mpi_launched()) RT_TRY(rt_peers_mpi_open(deadline_s, &t, st));

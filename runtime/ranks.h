@@ -127,9 +127,17 @@ typedef struct RtTravel { /* what travels each time that a program runs */
     int64_t row_bytes;
     int64_t rows_out, bytes_out; /* from this process to others */
     int site;
+    int64_t buffer;
+    const int64_t *rows_to; /* [ranks] also to itself; NULL: as many to each */
 } RtTravel;
 /* Lists what travels in a run, in the order of steps, and returns how many entries that are. out NULL: only counts. */
 int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
+
+/* Bytes that a step moves by its cost formula, or operations where it says no bytes: of this process's share of it, of one process that has the
+   whole graph, and of a program that no processes share. */
+double rt_across_work(const struct RtAcross *a, int64_t step);
+double rt_ranks_work(const RtRanks *r, const RtExec *e, int64_t step);
+double rt_exec_work(const RtExec *e, int64_t step);
 
 /* How exec.c runs such a program: a table, so that libraries, which have no ranks, hold none of these functions. */
 typedef struct RtAcrossOps {

@@ -17,9 +17,12 @@ typedef struct Listing {
 /* rows_out: of row_bytes each. */
 static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t row_bytes,
                         int64_t rows_out, int site)
+static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t rows_out,
+                        int site, const int64_t *rows_to)
 {
     const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
     if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, row_bytes, rows_out, rows_out * row_bytes, site};
+    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, w, rows_out, rows_out * w, site, buffer, rows_to};
     l->n++;
 }
 
@@ -52,6 +55,16 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
             const RtExchange *x = &a->exchanges[exchange - 1];
             list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship),
                         x->site);
+        for (int64_t k = 0; d && k < d->n_sent; k++)
+            list_travel(&l, i, "operands", d->sent[k].buffer, d->sent[k].once, rt_ship_rows_out(a->r, d->sent[k].ship),
+                        a->operands_site, d->sent[k].ship->out_n);
+        for (int64_t k = 0; d && k < d->n_results; k++)
+            list_travel(&l, i, "results", d->results[k], false, (d->to - d->from) * (a->r->n - 1), a->results_site,
+                        NULL);
+        for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
+            const RtExchange *x = &a->exchanges[exchange - 1];
+            list_travel(&l, x->after, "rows", x->buffer, false, rt_ship_rows_out(a->r, &x->ship), x->site,
+                        x->ship.out_n);
         }
     }
     return l.n;

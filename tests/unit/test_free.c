@@ -19,6 +19,7 @@
 #include "runtime/pool.h"
 #include "runtime/ranks_part.h"
 #include "runtime/safetensors.h"
+#include "runtime/sim.h"
 #include "runtime/source.h"
 #include "runtime/split.h"
 #include "runtime/tensors.h"
@@ -61,6 +62,8 @@ static void test_created(void)
 static void test_in_place(void)
 {
     check_begin();
+    IN_PLACE(rt_sim_links_free, RtSimLinks);
+    IN_PLACE(rt_sim_stages_free, RtSimStages);
     IN_PLACE(rt_array_free, RtArray);
     IN_PLACE(rt_part_free, RtPart);
     IN_PLACE(rt_ship_free, RtShip);
