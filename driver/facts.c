@@ -21,7 +21,7 @@ static Diag *broken(Session *s, const char *path, const char *what)
 }
 
 typedef struct Meta {
-    int64_t nodes, edges, features, classes, graphs;
+    int64_t nodes, edges, features, classes, graphs, relations;
 } Meta;
 
 static int64_t number(const cJSON *root, const char *key)
@@ -44,8 +44,8 @@ static bool read_meta(Session *s, const char *dir, Meta *m)
         cJSON_Delete(root);
         return broken(s, path, "it is not a JSON object"), false;
     }
-    *m = (Meta){number(root, "num_nodes"), number(root, "num_edges"), number(root, "feature_dim"),
-                number(root, "num_classes"), number(root, "num_graphs")};
+    *m = (Meta){number(root, "num_nodes"),   number(root, "num_edges"),  number(root, "feature_dim"),
+                number(root, "num_classes"), number(root, "num_graphs"), number(root, "num_relations")};
     cJSON_Delete(root);
     return true;
 }
@@ -68,6 +68,7 @@ static void add_fact(FrontendFact *facts, uint32_t *n, const char *stem, const N
     memcpy(f.dims, npy->shape + 1, f.n_dims * sizeof f.dims[0]);
     bool label = strcmp(stem, "y") == 0 || strcmp(stem, "graph_y") == 0;
     if (label && (t == IR_I64 || t == IR_I32)) f.classes = m->classes, f.allow_missing = true;
+    if (strcmp(stem, "edge_type") == 0 && (t == IR_I64 || t == IR_I32)) f.classes = m->relations;
     facts[(*n)++] = f;
 }
 

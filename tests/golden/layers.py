@@ -7,7 +7,8 @@ Unsayable. Nothing here knows a case: other values of the same arguments, and ot
 from case import Entries, Places, Unsayable
 from constructors import Made
 from reducers import Formula, normalisation, scalers_of
-from words import Layer, OneWay, Word, activation, common, make, messages, network, options_of, pyg, reducer
+from words import (Layer, OneWay, Word, activation, common, make, messages, network, options_of, own_network, pyg,
+                   reducer)
 
 # ---- tier 1 ----
 
@@ -383,6 +384,52 @@ def PointGNNConv(given, mlp_h, mlp_f, mlp_g, aggr="max", **rest):
 @pyg
 def MFConv(given, in_channels, out_channels, max_degree=10, bias=True, **rest):
     return Layer("mf", "x to", O=out_channels, max_degree=max_degree, bias=bias, **messages(given, **rest))
+
+
+def matrices(num_bases, num_blocks):
+    return dict(num_bases=num_bases, num_blocks=num_blocks)
+
+
+@pyg
+def RGCNConv(given, in_channels, out_channels, num_relations, num_bases=None, num_blocks=None, aggr="mean", root_weight=True,
+             is_sorted=False, bias=True, **rest):
+    common(**rest)
+    rows = {} if given & {"x", "row"} else {"F": in_channels}
+    return Layer("rgcn", "x rel to row", O=out_channels, root_weight=root_weight, bias=bias, aggr=reducer(given, aggr, **rest),
+                 **matrices(num_bases, num_blocks), **rows)
+
+
+@pyg
+def FastRGCNConv(given, *args, **named):
+    return RGCNConv(given, *args, **named)
+
+
+@pyg
+def RGATConv(given, in_channels, out_channels, num_relations, num_bases=None, num_blocks=None, mod=None,
+             attention_mechanism="across-relation", attention_mode="additive-self-attention", heads=1, dim=1, concat=True,
+             negative_slope=0.2, dropout=0.0, edge_dim=None, bias=True, aggr="add", **rest):
+    common(**rest)
+    mode = Word(attention_mode.replace("-self-attention", ""))
+    return Layer("rgat", "x rel e", H=heads, D=out_channels, dim=dim, mod=mod and Word(mod.replace("-", "_")),
+                 attention_mechanism=Word(attention_mechanism.replace("-", "_")), attention_mode=mode, concat=concat,
+                 negative_slope=negative_slope, bias=bias, aggr=reducer(given, aggr, **rest), **matrices(num_bases, num_blocks))
+
+
+@pyg
+def FiLMConv(given, in_channels, out_channels, num_relations=1, nn=None, act="ReLU()", aggr="mean", **rest):
+    common(**rest)
+    act = Made("ReLU") if act == "ReLU()" else act
+    layer = Layer("film", "x rel to", O=out_channels, num_relations=num_relations, nn=nn and Word("own_network"), act=activation(act),
+                  aggr=reducer(given, aggr, **rest))
+    layer.network = nn and own_network(nn)
+    return layer
+
+
+@pyg
+def HEATConv(given, in_channels, out_channels, num_node_types, num_edge_types, edge_type_emb_dim, edge_dim, edge_attr_emb_dim,
+             heads=1, concat=True, negative_slope=0.2, dropout=0.0, root_weight=True, bias=True, **rest):
+    return Layer("heat", "x kind rel e", O=out_channels, H=heads, type_emb=edge_type_emb_dim, attr_emb=edge_attr_emb_dim,
+                 concat=concat, negative_slope=negative_slope, root_weight=root_weight, bias=bias, **messages(given, **rest))
 
 
 # ---- tier 5 ----

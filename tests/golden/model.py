@@ -1,4 +1,6 @@
 """From a case's entry in cases.json to a Spec: the model's text, its dims, and how its inputs and outputs are the case's."""
+import re
+
 import numpy as np
 
 import constructors
@@ -14,11 +16,14 @@ INPUTS = {
     "pos": ("pos", "node", "P"), "pos.0": ("pos", "node", "P"), "pos.1": ("to_pos", "dst", "P"),
     "msg": ("m", "node", "G"), "normal": ("normal", "node", "P"), "normal.0": ("normal", "node", "P"), "normal.1": ("to_normal", "dst", "P"),
     "edge_weight": ("w", "edge", ""), "edge_attr": ("e", "edge", "HK"), "lambda_max": ("lambda_max", "graph", ""),
+    "edge_type": ("rel", "edge", ""), "node_type": ("kind", "node", ""),
     "type_vec": ("kind", "node", ""), "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
 }
 # Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is a
 # graph too: row i goes to target index[i].
-KINDS = {"type_vec": ("T", "num_types")}  # integers below a constructor's argument
+# Integers below a constructor's argument, the first that there is.
+KINDS = {"type_vec": ("T", ["num_types"]), "node_type": ("T", ["num_node_types"]),
+         "edge_type": ("R", ["num_relations", "num_edge_types", "relations"])}
 # Plain matrices where there is an input `adj`.
 DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s", "", "BNC"), "mask": ("mask", "", "BN")}
 EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
@@ -39,7 +44,12 @@ class Spec:
 
 
 def known(case):
-    """The inputs that have a name of ours. With an adjacency matrix all are plain matrices."""
+    """The inputs that have a name of ours. With an adjacency matrix all are plain matrices; beside kinds of edges an integer for
+    each node is the row of a matrix; where a parameter is called rel, the kinds have their own name."""
+    if "edge_type" in case["inputs"] and is_int(case, "x"):
+        return {**INPUTS, "x": ("row", "node", "")}
+    if "rel" in case["params"]:
+        return {**INPUTS, "edge_type": ("edge_type", "edge", "")}
     return DENSE if "adj" in case["inputs"] else INPUTS
 
 
@@ -61,6 +71,13 @@ def is_int(case, of):
     return case["inputs"].get(of, {}).get("dtype") == "int64"
 
 
+def kinds_of(case, of):
+    """How many values an input of KINDS has; a whole model's layer says it."""
+    layers = [v for v in arguments(case).values() if isinstance(v, constructors.Made) and v.name in words.CLASSES]
+    args = [case["args"]] + [words.named(v) for v in layers]
+    return next(a[name] for a in args for name in KINDS[of][1] if name in a)
+
+
 def declared(spec, case, names):
     """The model's parameter list for the inputs `names`, and the dims that --set gives."""
     parts = []
@@ -73,10 +90,10 @@ def declared(spec, case, names):
         logic = " bool" if case["inputs"][of].get("dtype") == "bool" else " int" if is_int(case, of) else ""
         kind = " index[%s]" % KINDS[of][0] if of in KINDS else "[%s]%s" % (", ".join(dims), logic) if dims else ""
         if of == "x" and logic == " int" and not dims:
-            kind = " index[%d]" % max(COLOURS, spec.n_src)
+            kind = " index[%d]" % (case["args"]["in_channels"] if name == "row" else max(COLOURS, spec.n_src))
         parts.append("%s: %s%s" % (name, "src" if domain == "node" and spec.bipartite else domain, kind))
         spec.dims.update((d, n) for d, n in zip(dims, sizes) if not d.endswith("'"))
-        spec.dims.update({KINDS[of][0]: case["args"][KINDS[of][1]]} if of in KINDS else {})
+        spec.dims.update({KINDS[of][0]: kinds_of(case, of)} if of in KINDS else {})
         spec.inputs[name] = of
     if "positive" in names:
         parts.append("positive: edge bool")
@@ -162,6 +179,7 @@ def single_layer(spec, cls, case):
     spec.text = (FORMULA % (signature, body) if isinstance(layer, reducers.Formula) else
                  REDUCTION % (signature, layer.text) if isinstance(layer, words.Reducer) else
                  SINGLE_LAYER % (signature, layer.text, call))
+    spec.text += layer.network or ""
     spec.outputs = layer.outputs or list(range(len(case["outputs"])))
     if "weights" in given:  # they come with the edges they belong to
         spec.outputs = [0, LOOPED if layer.loops else PLAIN, 1]
@@ -178,13 +196,13 @@ GRAPH_MEAN = "sum_all(%s) / sum_all(ones(graph))"
 
 def whole_model(spec, case, statements, loss):
     """`statements` make z of x; e is the edges' features."""
-    signature = declared(spec, case, {"x", "e"})
+    signature = declared(spec, case, {"x", "e", "rel", "edge_type"})
     for of in case["inputs"]:
         if of in TASK_INPUTS:
             name, kind = TASK_INPUTS[of]
             signature += ", %s: %s" % (name, kind)
             spec.inputs[name] = of
-        elif of not in INPUTS and of not in spec.edges + list(OTHER) + sum(spec.joined.values(), []):
+        elif of not in [*INPUTS, *spec.inputs.values(), *spec.edges, *OTHER, *sum(spec.joined.values(), [])]:
             raise Unsayable("input %s" % of)
     if "[C]" in signature:
         spec.dims["C"] = case["outputs"]["1 (1)"][-1]
@@ -193,7 +211,11 @@ def whole_model(spec, case, statements, loss):
 
 
 def arguments(case):
-    return {k: constructors.parse(v) for k, v in case["args"].items()}
+    """A number of the graph's stands for its name, `g.n_src`."""
+    def number(text):
+        return re.sub(r"\bg\.(\w+)", lambda m: str(case["graph"][m.group(1)]), text) if isinstance(text, str) else text
+
+    return {k: constructors.parse(number(v)) for k, v in case["args"].items()}
 
 
 def node_classifier(spec, case):
@@ -255,8 +277,31 @@ def link_predictor(spec, case):
     whole_model(spec, case, statements, "loss")
 
 
+def entity_classifier(spec, case):
+    """Nodes are rows of the first layer's matrices."""
+    args = arguments(case)
+    conv1, conv2 = words.make(args["conv1"], {"rel"}), words.make(args["conv2"], {"x", "rel"})
+    statements = ["conv1 = " + conv1.text, "conv2 = " + conv2.text, "z = conv2(relu(conv1(rel = rel)), rel)"]
+    whole_model(spec, case, statements, NODE_LOSS)
+
+
+def dist_mult(spec, case):
+    """<h_u, r, h_v> of positive pairs, then of as many negative ones."""
+    args = arguments(case)
+    pairs = ["pos_pairs", "neg_pairs"]
+    counts = [case["inputs"][of]["shape"][1] for of in pairs]
+    spec.lists["pairs_index"], spec.joined["pairs_index"] = sum(counts), pairs
+    spec.flags["pairs_label"] = np.repeat([1.0, 0.0], counts)
+    spec.flags["pairs_type"] = np.zeros(sum(counts), np.int64)  # in the build; a run has the case's
+    spec.inputs["pairs_type"] = "pair_type"
+    statements = ["conv = " + words.make(args["conv"], {"x", "rel"}).text, "param relations: [R, O] = glorot as \"rel\"", "h: node[O] = conv(x, edge_type)",
+                  "loss, z = over data.pairs_index {", "  kind: edge index[R] = data.pairs_type", "  score = sum(h.src * relations[kind] * h.dst)",
+                  "  (mean_all(bce_with_logits(score, data.pairs_label)), score)", "}"]
+    whole_model(spec, case, statements, "loss")
+
+
 MODELS = {"LinkPredictor": link_predictor, "NodeClassifier": node_classifier, "GraphClassifier": graph_classifier, "GraphRegressor": graph_regressor,
-          "MultiLabel": multi_label, "JumpNet": jump_net}
+          "MultiLabel": multi_label, "JumpNet": jump_net, "EntityClassifier": entity_classifier, "DistMult": dist_mult}
 
 
 def spec_of(cls, case):

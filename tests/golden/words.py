@@ -17,9 +17,10 @@ def pyg(function):
 
 class Layer:
     """An instance of a library layer as text, and which of the model's inputs its call takes. loops: what it does to the loops of
-    edges whose values are a result ("replace" or "keep"), or None. outputs: see Spec; None: each of them a result."""
+    edges whose values are a result ("replace" or "keep"), or None. outputs: see Spec; None: each of them a result. network: the
+    text of a layer that its options name, or None."""
 
-    loops = outputs = None
+    loops = outputs = network = None
 
     def __init__(self, layer, takes, **options):
         self.takes = takes.split()
@@ -58,6 +59,11 @@ def make(module, given):
     except TypeError as e:
         raise Unsayable("%s: %s" % (module.name, e))
     return CLASSES[module.name](*bound.args, **bound.kwargs)
+
+
+def named(module):
+    """All arguments of a Made by their names."""
+    return inspect.signature(CLASSES[module.name]).bind(None, *module.args, **module.named).arguments
 
 
 def options_of(name):
@@ -204,3 +210,20 @@ def network(module):
     texts = [spell(part_of_network(m, widths.get(i))) for i, m in enumerate(parts)]
     text = texts[0] if len(parts) == 1 and module.name == "Linear" else "[%s]" % ", ".join(texts)
     return Network(text), widths[linear[-1]]
+
+
+def own_network(module):
+    """The text of a layer with a Sequential's parameters under their names, for what makes several instances of it."""
+    last = max(i for i, part in enumerate(module.args) if part.name == "Linear")
+    widths, text, dim = "", "", "F"
+    for i, part in enumerate(module.args):
+        if part.name != "Linear":
+            text += "  x = %s(x)\n" % activation(part)
+            continue
+        _, width, bias = dense(*part.args, **part.named)
+        to = "O" if i == last else "M%d" % i
+        widths += "" if i == last else ", M%d = %d" % (i, width)
+        text += '  param W%d: [%s, %s] = kaiming as "%d.weight" [%s, %s]\n  x = x @ W%d\n' % (i, dim, to, i, to, dim, i)
+        text += '  param b%d: [%s] = kaiming(%s) as "%d.bias"\n  x = x + b%d\n' % (i, to, dim, i, i) if bias else ""
+        dim = to
+    return "layer own_network(x: @d[F]%s) -> @d[O] {\n%s  return x\n}\n" % (widths, text)
