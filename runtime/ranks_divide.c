@@ -535,7 +535,7 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
     enum { MOST = 64 };
     const RtExecStep *x = &a->e->steps[d->step];
     int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
-    assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
+    assert(d->merges || x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
     rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
