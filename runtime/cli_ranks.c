@@ -197,13 +197,13 @@ RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
     for (int64_t i = 0; i < n && !code; i++) {
         const RtTravel *t = &list[i];
         code = gather(c, t->rows_out, &least, &sum, &most);
-        rounds += !t->once;
+        rounds += t->once ? 0 : t->rounds;
         bytes += t->once ? 0 : t->bytes_out;
         if (json)
             printf("%s{\"step\": %lld, \"kind\": \"%s\", \"name\": \"%s\", \"once\": %s, \"row_bytes\": %lld, "
-                   "\"rows\": %lld, \"most_rows\": %lld}",
+                   "\"rows\": %lld, \"most_rows\": %lld, \"rounds\": %lld}",
                    i ? ", " : "", (long long)t->step, t->kind, t->name, t->once ? "true" : "false",
-                   (long long)t->row_bytes, (long long)sum, (long long)most);
+                   (long long)t->row_bytes, (long long)sum, (long long)most, (long long)t->rounds);
         else
             printf("    %3lld %-8s %-24s %6lld x %-9lld (%lld)%s\n", (long long)t->step, t->kind, t->name,
                    (long long)t->row_bytes, (long long)sum, (long long)most, t->once ? ", once" : "");

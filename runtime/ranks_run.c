@@ -15,10 +15,11 @@ typedef struct Listing {
 
 /* rows_out: of row_bytes each. */
 static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t row_bytes,
-                        int64_t rows_out, int site)
+                        int64_t rows_out, int site, int64_t rounds)
 {
     const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
-    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, row_bytes, rows_out, rows_out * row_bytes, site};
+    if (l->out)
+        l->out[l->n] = (RtTravel){step, kind, name, once, row_bytes, rows_out, rows_out * row_bytes, site, rounds};
     l->n++;
 }
 
@@ -27,16 +28,16 @@ static void list_divided(Listing *l, const RtDivided *d)
     const RtAcross *a = l->a;
     for (int64_t k = 0; k < d->n_sent; k++)
         list_travel(l, d->step, "operands", d->sent[k].buffer, d->sent[k].once, d->sent[k].row_bytes,
-                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site);
+                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site, rt_sent_rounds(&d->sent[k]));
     for (int64_t k = 0; k < d->n_results && !d->merges; k++)
         list_travel(l, d->step, "results", d->results[k], false, across_row_bytes(a, d->results[k]),
-                    (d->to - d->from) * (a->r->n - 1), a->results_site);
+                    (d->to - d->from) * (a->r->n - 1), a->results_site, 1);
     for (int64_t k = 0; k < d->n_results && d->merges; k++) {
         int64_t sent, merged, each = rt_elem_bytes(across_buffer(a, d->results[k])->elem);
         rt_partial_counts(a, d, k, &sent, &merged);
-        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site);
+        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site, 1);
         if (rt_partial_is_sliced(a, d, k))
-            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site);
+            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site, 1);
     }
 }
 
@@ -49,8 +50,8 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
         if (d) list_divided(&l, d);
         for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
             const RtExchange *x = &a->exchanges[exchange - 1];
-            list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship),
-                        x->site);
+            list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship), x->site,
+                        1);
         }
     }
     return l.n;
@@ -83,7 +84,8 @@ static RtCode predict(RtAcross *a, RtStatus *st)
 {
     for (int64_t i = 0; i < a->n_travels; i++)
         if (!a->travels[i].once || !a->ran)
-            RT_TRY(rt_peers_predict(a->r->peers, a->travels[i].site, a->travels[i].bytes_out, 1, st));
+            RT_TRY(
+                rt_peers_predict(a->r->peers, a->travels[i].site, a->travels[i].bytes_out, a->travels[i].rounds, st));
     a->ran = true;
     return RT_OK;
 }

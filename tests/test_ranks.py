@@ -199,7 +199,7 @@ def test_ledger():
                     wrong = "site %s: %s" % (s["name"], r)
         plan = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1).out)["train_step"]["ranks"]
         once = sum(t["rows"] * t["row_bytes"] for t in plan["travels"] if t["once"])
-        rounds = sum(t["once"] for t in plan["travels"])
+        rounds = sum(t["rounds"] for t in plan["travels"] if t["once"])
         mine = [s for s in sites if s["name"].startswith("train_step:")]
         measured = sum(r["bytes_out"] for s in mine for r in s["by_rank"])
         turns = sum(s["by_rank"][0]["rounds"] for s in mine)
