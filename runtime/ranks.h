@@ -131,6 +131,15 @@ typedef struct RtTravel { /* what travels each time that a program runs */
 /* Lists what travels in a run, in the order of steps, and returns how many entries that are. out NULL: only counts. */
 int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
 
+/* Bytes that a process takes for a program beside its planned memory: which rows travel, operands that were sent once,
+   room in which rows travel, and operands of a step. Programs share the last two. */
+typedef struct RtAcrossBytes {
+    int64_t tables, once, room, operands;
+} RtAcrossBytes;
+void rt_across_bytes(const struct RtAcross *a, RtAcrossBytes *out);
+/* What it takes for all programs together, its part's ids with it. */
+int64_t rt_ranks_bytes(const RtRanks *r);
+
 /* How exec.c runs such a program: a table, so that libraries, which have no ranks, hold none of these functions. */
 typedef struct RtAcrossOps {
     /* Which rows travel when e's program runs. RANKS_REFUSED where a step cannot be shared. Called by all together. */

@@ -116,8 +116,6 @@ static int64_t piece_bytes(const RtAcross *a, const RtDivided *d, const RtSent *
     return !x->once ? x->row_bytes : piece < LEAST ? LEAST : piece;
 }
 
-static int64_t sent_bytes(const RtSent *x) { return rt_size_plus(512, x->n, x->row_bytes); } /* kernels look ahead */
-
 static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
 {
     x->ship = ship;
@@ -444,10 +442,10 @@ static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
     char *at = a->r->operands.p;
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
-        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, sent_bytes(x), what, st));
+        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, rt_sent_bytes(x), what, st));
         x->at = x->once ? x->memory.p : at;
         x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
-        if (!x->once) at += (sent_bytes(x) + 63) / 64 * 64;
+        if (!x->once) at += (rt_sent_bytes(x) + 63) / 64 * 64;
     }
     return RT_OK;
 }
@@ -484,7 +482,7 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
         d->sent[i].piece_bytes = piece_bytes(a, d, &d->sent[i]);
         int64_t bytes = rt_ship_bytes(d->sent[i].ship, d->sent[i].piece_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
-        if (!d->sent[i].once) operands = rt_size_plus(operands, (sent_bytes(&d->sent[i]) + 63) / 64, 64);
+        if (!d->sent[i].once) operands = rt_size_plus(operands, (rt_sent_bytes(&d->sent[i]) + 63) / 64, 64);
     }
     if (operands > a->operand_bytes) a->operand_bytes = operands;
     return check_args(a, d, st);

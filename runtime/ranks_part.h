@@ -85,6 +85,10 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
 void rt_divided_bind(RtAcross *a, RtDivided *d);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_divided_free(RtAcross *a, RtDivided *d);
+static inline int64_t rt_sent_bytes(const RtSent *x)
+{
+    return rt_size_plus(512, x->n, x->row_bytes); /* kernels look ahead */
+}
 static inline int64_t rt_sent_rounds(const RtSent *x) { return (x->row_bytes + x->piece_bytes - 1) / x->piece_bytes; }
 /* Zeroed memory that lives as long as d. */
 RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st);
