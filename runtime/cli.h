@@ -121,6 +121,14 @@ RtCode rt_cli_ranks_refuse(const RtCli *c);
 /* `plan --transport sim`: all ranks in this process, and how long their programs would take. */
 bool rt_cli_is_sim(const RtCli *c);
 RtCode rt_cli_sim(RtCli *c);
+/* A number of each process; on rank 0 their least, sum and most. */
+RtCode rt_cli_ranks_gather(const RtCli *c, int64_t mine, int64_t *least, int64_t *sum, int64_t *most);
+/* What each process takes for the programs that training, or inference, runs; nothing for one process. */
+typedef struct RtCliMemory {
+    int64_t arena, results, tables, once, room, operands;
+} RtCliMemory;
+void rt_cli_memory_add(RtCliMemory *t, const RtExec *e);
+RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory *t, bool json);
 bool rt_cli_writes(const RtCli *c); /* this process writes the files of the run */
 void rt_cli_ranks_close(RtCli *c, RtCode code);
 

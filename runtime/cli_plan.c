@@ -11,6 +11,7 @@ typedef struct Plan {
     const RtCli *c;
     const RtSession *s;
     RtMachine machine;
+    RtCliMemory memory; /* of each of several processes */
     bool json;
 } Plan;
 
@@ -126,7 +127,7 @@ static RtCode json_program(const Plan *plan, const RtExec *e)
     return RT_OK;
 }
 
-static RtCode plan_program(const Plan *plan, int64_t program)
+static RtCode plan_program(Plan *plan, int64_t program)
 {
     RtExec *e;
     RtExecOptions o = plan->s->exec;
@@ -137,6 +138,7 @@ static RtCode plan_program(const Plan *plan, int64_t program)
     for (int64_t i = 0; i < plan->c->model->n_tensors; i++) e->tensors[i] = plan->s->data.tensors.data[i];
     RtCode code = rt_exec_narrow(e, plan->c->st);
     if (!code) code = (plan->json ? json_program : text_program)(plan, e);
+    rt_cli_memory_add(&plan->memory, e);
     rt_exec_free(e);
     return code;
 }
@@ -191,6 +193,7 @@ RtCode rt_cli_plan(RtCli *c)
     (plan.json ? json_head : text_head)(&plan);
     if (s.on_device) code = rt_cli_plan_device(c, &s, plan.json);
     for (int64_t p = 0; p < c->model->n_programs && !s.on_device && !code; p++) code = plan_program(&plan, p);
+    if (!code) code = rt_cli_plan_memory(c, &s, &plan.memory, plan.json);
     if (plan.json && !code) printf("\n}\n");
     rt_session_close(&s);
     return code;

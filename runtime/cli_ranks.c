@@ -164,8 +164,7 @@ void rt_cli_ranks_close(RtCli *c, RtCode code)
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* A number of each process; on rank 0 their least, sum and most. */
-static RtCode gather(const RtCli *c, int64_t mine, int64_t *least, int64_t *sum, int64_t *most)
+RtCode rt_cli_ranks_gather(const RtCli *c, int64_t mine, int64_t *least, int64_t *sum, int64_t *most)
 {
     int64_t bytes[RT_PEERS_MOST], all[RT_PEERS_MOST];
     int n = rt_peers_count(c->peers);
@@ -189,7 +188,7 @@ RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
     if (!e->across) return RT_OK;
     RT_TRY(rt_alloc(&list, n, sizeof *list, "a plan", c->st));
     rt_across_travels(e->across, list);
-    RtCode code = gather(c, e->arena_bytes, &least, &sum, &most);
+    RtCode code = rt_cli_ranks_gather(c, e->arena_bytes, &least, &sum, &most);
     if (!code && json)
         printf(", \"ranks\": {\"sums\": \"%s\", \"peak_bytes\": {\"least\": %lld, \"most\": %lld}, \"travels\": [",
                e->options.ranks->local_sums ? "local" : "exact", (long long)least, (long long)most);
@@ -202,19 +201,19 @@ RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
             (long long)least, (long long)most);
     for (int64_t i = 0; i < n && !code; i++) {
         const RtTravel *t = &list[i];
-        code = gather(c, t->rows_out, &least, &sum, &most);
-        rounds += !t->once;
+        code = rt_cli_ranks_gather(c, t->rows_out, &least, &sum, &most);
+        rounds += t->once ? 0 : t->rounds;
         bytes += t->once ? 0 : t->bytes_out;
         if (json)
             printf("%s{\"step\": %lld, \"kind\": \"%s\", \"name\": \"%s\", \"once\": %s, \"row_bytes\": %lld, "
-                   "\"rows\": %lld, \"most_rows\": %lld}",
+                   "\"rows\": %lld, \"most_rows\": %lld, \"rounds\": %lld}",
                    i ? ", " : "", (long long)t->step, t->kind, t->name, t->once ? "true" : "false",
-                   (long long)t->row_bytes, (long long)sum, (long long)most);
+                   (long long)t->row_bytes, (long long)sum, (long long)most, (long long)t->rounds);
         else
             printf("    %3lld %-8s %-24s %6lld x %-9lld (%lld)%s\n", (long long)t->step, t->kind, t->name,
                    (long long)t->row_bytes, (long long)sum, (long long)most, t->once ? ", once" : "");
     }
-    if (!code) code = gather(c, bytes, &least, &sum, &most);
+    if (!code) code = rt_cli_ranks_gather(c, bytes, &least, &sum, &most);
     if (!code && json)
         printf("], \"rounds\": %lld, \"bytes\": %lld, \"most_bytes\": %lld}", (long long)rounds, (long long)sum,
                (long long)most);

@@ -52,7 +52,10 @@ void rt_ship_free(RtShip *s)
     *s = (RtShip){0};
 }
 
-int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes) { return rt_size(s->n_out + s->n_in, row_bytes); }
+int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes)
+{
+    return rt_size(s->n_out + s->n_in - 2 * s->n_own, row_bytes);
+}
 
 /* Pairs of numbers, by the process that each is for. */
 typedef struct Dealt {
@@ -82,15 +85,44 @@ static RtCode deal(const RtRanks *r, int64_t n, const int32_t *of, const int64_t
     return RT_OK;
 }
 
+static int compare_pairs(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Owned rows by key, where they are not in that order. */
+static RtCode space_index(RtRankSpace *s, RtStatus *st)
+{
+    RtBlock pairs;
+    bool ascend = true;
+    for (int64_t i = 1; i < s->owned; i++) ascend &= s->keys[i - 1] < s->keys[i];
+    if (ascend || s->by_key) return RT_OK;
+    RT_TRY(rt_block_alloc(&pairs, rt_size(s->owned, 16), what, st));
+    int64_t *pair = pairs.p;
+    for (int64_t i = 0; i < s->owned; i++) {
+        pair[2 * i] = s->keys[i];
+        pair[2 * i + 1] = i;
+    }
+    qsort(pair, (size_t)s->owned, 16, compare_pairs);
+    for (int64_t i = 1; i < s->owned; i++) assert(pair[2 * i - 2] < pair[2 * i]); /* keys differ */
+    RtCode code = rt_block_alloc(&s->blocks[2], rt_size(s->owned, 4), what, st);
+    s->by_key = s->blocks[2].p;
+    for (int64_t i = 0; !code && i < s->owned; i++) s->by_key[i] = (int32_t)pair[2 * i + 1];
+    rt_block_free(&pairs);
+    return code;
+}
+
 static int64_t find_key(const RtRankSpace *s, int64_t key)
 {
     int64_t lo = 0, hi = s->owned;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (s->by_key[2 * mid] < key) lo = mid + 1;
+        if (s->keys[s->by_key ? s->by_key[mid] : mid] < key) lo = mid + 1;
         else hi = mid;
     }
-    return lo < s->owned && s->by_key[2 * lo] == key ? s->by_key[2 * lo + 1] : -1;
+    int64_t row = lo < s->owned && s->by_key ? s->by_key[lo] : lo;
+    return row < s->owned && s->keys[row] == key ? row : -1;
 }
 
 RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
@@ -99,7 +131,9 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
     Dealt d = {0};
     RtBlock asked = {0};
     *s = (RtShip){0};
-    RtCode code = deal(r, n, owners, keys, to, &d, st);
+    RtCode code = rt_space_keys(r, space, st);
+    if (!code) code = space_index(&r->spaces[space], st);
+    if (!code) code = deal(r, n, owners, keys, to, &d, st);
     if (!code) code = trade(r, d.count, d.first, d.from, &asked, st);
     int64_t n_out = code ? 0 : sum_of(d.from, r->n);
     if (!code) code = ship_alloc(r, s, n_out, n, st);
@@ -107,6 +141,7 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
         memcpy(s->in_n, d.count, (size_t)r->n * 8);
         memcpy(s->out_n, d.from, (size_t)r->n * 8);
         memcpy(s->in, d.other, (size_t)n * 8);
+        s->n_own = s->in_n[r->rank];
     }
     for (int64_t i = 0; !code && i < n_out; i++) {
         int64_t key = ((int64_t *)asked.p)[i];
@@ -134,6 +169,7 @@ RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *r
         memcpy(s->in_n, d.from, (size_t)r->n * 8);
         memcpy(s->out, d.first, (size_t)n * 8);
         memcpy(s->in, got.p, (size_t)s->n_in * 8);
+        s->n_own = s->out_n[r->rank];
     }
     rt_block_free(&d.block);
     rt_block_free(&got);
@@ -142,21 +178,44 @@ RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *r
 
 int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s) { return s->n_out - s->out_n[r->rank]; }
 
+/* Pieces of w bytes of the rows that go to other processes, or come from them: from an array to room for them, or back. */
+static void rows_move(const RtRanks *r, const int64_t *n, const int64_t *rows, char *array, size_t row_bytes,
+                      char *room, size_t w, bool out)
+{
+    for (int q = 0; q < r->n; rows += n[q++])
+        for (int64_t i = 0; q != r->rank && i < n[q]; i++, room += w) {
+            char *row = array + (size_t)rows[i] * row_bytes;
+            memcpy(out ? room : row, out ? row : room, w);
+        }
+}
+
+RtCode rt_ship_run_pieces(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes,
+                          int64_t piece_bytes, void *room, RtStatus *st)
+{
+    const int64_t *out = s->out + sum_of(s->out_n, r->rank), *in = s->in + sum_of(s->in_n, r->rank);
+    int64_t bytes[2][RT_PEERS_MOST];
+    assert(s->n_out == sum_of(s->out_n, r->n) && s->n_in == sum_of(s->in_n, r->n));
+    assert(s->n_own == s->out_n[r->rank] && s->n_own == s->in_n[r->rank] && (from != to || !s->n_own));
+    for (int64_t i = 0; i < s->n_own; i++)
+        memcpy((char *)to + in[i] * row_bytes, (const char *)from + out[i] * row_bytes, (size_t)row_bytes);
+    for (int64_t at = 0; at < row_bytes; at += piece_bytes) {
+        int64_t w = row_bytes - at < piece_bytes ? row_bytes - at : piece_bytes;
+        char *got = (char *)room + (s->n_out - s->n_own) * w;
+        rows_move(r, s->out_n, s->out, (char *)(uintptr_t)from + at, (size_t)row_bytes, room, (size_t)w, true);
+        for (int q = 0; q < r->n; q++) {
+            bytes[0][q] = q == r->rank ? 0 : s->out_n[q] * w;
+            bytes[1][q] = q == r->rank ? 0 : s->in_n[q] * w;
+        }
+        RT_TRY(rt_peers_exchange(r->peers, site, room, bytes[0], got, bytes[1], st));
+        rows_move(r, s->in_n, s->in, (char *)to + at, (size_t)row_bytes, got, (size_t)w, false);
+    }
+    return RT_OK;
+}
+
 RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                    RtStatus *st)
 {
-    size_t w = (size_t)row_bytes;
-    char *out = room, *in = out + (size_t)s->n_out * w;
-    int64_t bytes[2][RT_PEERS_MOST];
-    assert(s->n_out == sum_of(s->out_n, r->n) && s->n_in == sum_of(s->in_n, r->n));
-    for (int64_t i = 0; i < s->n_out; i++) memcpy(out + (size_t)i * w, (const char *)from + (size_t)s->out[i] * w, w);
-    for (int q = 0; q < r->n; q++) {
-        bytes[0][q] = s->out_n[q] * row_bytes;
-        bytes[1][q] = s->in_n[q] * row_bytes;
-    }
-    RT_TRY(rt_peers_exchange(r->peers, site, out, bytes[0], in, bytes[1], st));
-    for (int64_t i = 0; i < s->n_in; i++) memcpy((char *)to + (size_t)s->in[i] * w, in + (size_t)i * w, w);
-    return RT_OK;
+    return rt_ship_run_pieces(r, s, site, from, to, row_bytes, row_bytes, room, st);
 }
 
 RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st)
@@ -195,33 +254,15 @@ static RtCode take(RtRankSpace *s, int which, int64_t n, int64_t each, void *out
     return RT_OK;
 }
 
-static int compare_pairs(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Room for keys and owners, once owned is known; the first `owned` rows are. */
-static RtCode space_take(const Maker *k, int64_t space)
+/* Room for the owners of rows behind the owned ones, once it is known which are. */
+static RtCode space_take(const Maker *k, int64_t space, int32_t **owner)
 {
     RtRankSpace *s = &k->r->spaces[space];
     int64_t n = k->g->spaces[space].count;
     assert(s->owned >= 0 && s->owned <= n);
     s->shared = s->known = true;
-    RT_TRY(take(s, 0, n, 8, &s->keys, k->st));
-    return take(s, 1, n - s->owned, 4, &s->owner, k->st);
-}
-
-static RtCode space_index(const Maker *k, int64_t space)
-{
-    RtRankSpace *s = &k->r->spaces[space];
-    RT_TRY(take(s, 2, s->owned, 16, &s->by_key, k->st));
-    for (int64_t i = 0; i < s->owned; i++) {
-        s->by_key[2 * i] = s->keys[i];
-        s->by_key[2 * i + 1] = i;
-    }
-    qsort(s->by_key, (size_t)s->owned, 16, compare_pairs);
-    for (int64_t i = 1; i < s->owned; i++) assert(s->by_key[2 * i - 2] < s->by_key[2 * i]); /* keys differ */
+    RT_TRY(take(s, 1, n - s->owned, 4, owner, k->st));
+    s->owner = *owner;
     return RT_OK;
 }
 
@@ -235,10 +276,10 @@ static RtCode make_nodes(const Maker *k, int64_t space)
                        "the part has %lld ids and %lld nodes", (long long)p->n_nodes, (long long)n);
     s->owned = p->owned;
     s->total = p->nodes;
-    RT_TRY(space_take(k, space));
-    memcpy(s->keys, p->node_id, (size_t)n * 8);
-    memcpy(s->owner, p->halo_owner, (size_t)(n - p->owned) * 4);
-    return space_index(k, space);
+    s->shared = s->known = true;
+    s->keys = p->node_id;
+    s->owner = p->halo_owner;
+    return RT_OK;
 }
 
 /* Graphs, where there are many: each with all its nodes, so all that are here are owned. */
@@ -258,9 +299,9 @@ static RtCode make_graphs(const Maker *k, int64_t space)
     s->owned = n;
     s->total = p->graphs;
     s->whole = true;
-    RT_TRY(space_take(k, space));
-    memcpy(s->keys, p->graph_id, (size_t)n * 8);
-    return space_index(k, space);
+    s->shared = s->known = true;
+    s->keys = p->graph_id;
+    return RT_OK;
 }
 
 /* Edges are sorted by target, so that those into owned nodes come first. */
@@ -269,9 +310,10 @@ static RtCode make_edges(const Maker *k, const RtGraphDef *d)
     RtRankSpace *s = &k->r->spaces[d->edge], *nodes = &k->r->spaces[d->dst_space];
     const int32_t *dst = k->g->maps[d->dst].to;
     int64_t n = k->g->spaces[d->edge].count;
+    int32_t *owner;
     for (s->owned = 0; s->owned < n && dst[s->owned] < nodes->owned;) s->owned++;
-    RT_TRY(space_take(k, d->edge));
-    for (int64_t e = s->owned; e < n; e++) s->owner[e - s->owned] = nodes->owner[dst[e] - nodes->owned];
+    RT_TRY(space_take(k, d->edge, &owner));
+    for (int64_t e = s->owned; e < n; e++) owner[e - s->owned] = nodes->owner[dst[e] - nodes->owned];
     return RT_OK;
 }
 
@@ -279,14 +321,17 @@ static int64_t list_place(const RtSpaceData *s, int64_t row) { return s->ids ? s
 
 static RtCode make_data_edges(const Maker *k, const RtGraphDef *d)
 {
-    RtRankSpace *s = &k->r->spaces[d->edge];
     int64_t n = k->g->spaces[d->edge].count;
     if (n != k->part->n_edges)
         return rt_fail(k->st, RT_E_DATA_META, "edge_id.npy", "make the parts again: gnnc data partition",
                        "the part has %lld ids and %lld edges", (long long)k->part->n_edges, (long long)n);
-    RT_TRY(make_edges(k, d));
-    for (int64_t e = 0; e < n; e++) s->keys[e] = k->part->edge_id[list_place(&k->g->spaces[d->edge], e)];
-    return space_index(k, d->edge);
+    return make_edges(k, d);
+}
+
+static void data_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
+{
+    for (int64_t e = 0; e < k->g->spaces[d->edge].count; e++)
+        keys[e] = k->part->edge_id[list_place(&k->g->spaces[d->edge], e)];
 }
 
 /* The edges of a list with loops are those of its base that stay, by their keys, then loops by their nodes. */
@@ -328,13 +373,12 @@ static RtCode find_loops(const Maker *k, const RtGraphDef *d, Loops *l)
     return RT_OK;
 }
 
-static RtCode make_loop_edges(const Maker *k, const RtGraphDef *d)
+static RtCode loop_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
 {
-    RtRankSpace *s = &k->r->spaces[d->edge];
     const RtGraphDef *base = &k->m->graphs[d->base];
     int64_t n = k->g->spaces[d->edge].count, n_kept = 0, *kept;
     Loops l = {0};
-    RT_TRY(make_edges(k, d));
+    RT_TRY(rt_space_keys(k->r, base->edge, k->st));
     RT_TRY(rt_alloc(&kept, k->g->spaces[base->edge].count, sizeof *kept, what, k->st));
     RtCode code = find_loops(k, d, &l);
     for (int64_t u = 0; u < l.n && !code; u++)
@@ -342,25 +386,24 @@ static RtCode make_loop_edges(const Maker *k, const RtGraphDef *d)
     rt_block_free(&l.block);
     for (int64_t e = 0; e < n && !code; e++) {
         int64_t u = list_place(&k->g->spaces[d->edge], e);
-        s->keys[e] = u < n_kept ? kept[u] : LOOP_KEY + k->r->spaces[d->dst_space].keys[k->g->maps[d->dst].to[e]];
+        keys[e] = u < n_kept ? kept[u] : LOOP_KEY + k->r->spaces[d->dst_space].keys[k->g->maps[d->dst].to[e]];
     }
     free(kept);
-    return code ? code : space_index(k, d->edge);
+    return code;
 }
 
 /* Edges that are turned around keep their keys. */
-static RtCode make_reversed_edges(const Maker *k, const RtGraphDef *d)
+static RtCode reversed_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
 {
-    RtRankSpace *s = &k->r->spaces[d->edge];
     const RtGraphDef *base = &k->m->graphs[d->base];
     const RtSpaceData *edges = &k->g->spaces[base->edge];
     int64_t n = edges->count, *by_list;
-    RT_TRY(make_edges(k, d));
+    RT_TRY(rt_space_keys(k->r, base->edge, k->st));
     RT_TRY(rt_alloc(&by_list, n, sizeof *by_list, what, k->st));
     for (int64_t e = 0; e < n; e++) by_list[list_place(edges, e)] = k->r->spaces[base->edge].keys[e];
-    for (int64_t e = 0; e < n; e++) s->keys[e] = by_list[list_place(&k->g->spaces[d->edge], e)];
+    for (int64_t e = 0; e < n; e++) keys[e] = by_list[list_place(&k->g->spaces[d->edge], e)];
     free(by_list);
-    return space_index(k, d->edge);
+    return RT_OK;
 }
 
 /* Stored elements of a matrix that has a row for each row of a shared space: row by row, so owned ones come first. */
@@ -368,17 +411,25 @@ static RtCode make_elements(const Maker *k, const RtTensorDef *t)
 {
     const RtRankSpace *rows = &k->r->spaces[k->m->maps[t->row].to];
     RtRankSpace *s = &k->r->spaces[t->space];
-    const int32_t *row = k->g->maps[t->row].to, *col = k->g->maps[t->col].to;
-    int64_t n = k->g->spaces[t->space].count, n_cols = k->g->spaces[k->m->maps[t->col].to].count;
+    const int32_t *row = k->g->maps[t->row].to;
+    int32_t *owner;
+    int64_t n = k->g->spaces[t->space].count;
     if (!rows->shared) return RT_OK;
     for (s->owned = 0; s->owned < n && row[s->owned] < rows->owned;) s->owned++;
-    RT_TRY(space_take(k, t->space));
-    for (int64_t e = 0; e < n; e++) {
-        if (!rt_mul(rows->keys[row[e]], n_cols, &s->keys[e]) || !rt_add(s->keys[e], col[e], &s->keys[e]))
+    RT_TRY(space_take(k, t->space, &owner));
+    for (int64_t e = s->owned; e < n; e++) owner[e - s->owned] = rows->owner[row[e] - rows->owned];
+    return RT_OK;
+}
+
+static RtCode element_keys(const Maker *k, const RtTensorDef *t, int64_t *keys)
+{
+    const RtRankSpace *rows = &k->r->spaces[k->m->maps[t->row].to];
+    const int32_t *row = k->g->maps[t->row].to, *col = k->g->maps[t->col].to;
+    int64_t n_cols = k->g->spaces[k->m->maps[t->col].to].count;
+    for (int64_t e = 0; e < k->g->spaces[t->space].count; e++)
+        if (!rt_mul(rows->keys[row[e]], n_cols, &keys[e]) || !rt_add(keys[e], col[e], &keys[e]))
             return rt_fail(k->st, RT_E_OVERFLOW, rt_string(k->m, t->name), NULL, "its elements overflow 63 bits");
-        if (e >= s->owned) s->owner[e - s->owned] = rows->owner[row[e] - rows->owned];
-    }
-    return space_index(k, t->space);
+    return RT_OK;
 }
 
 static bool node_space(const RtModel *m, int64_t space)
@@ -393,9 +444,35 @@ static RtCode make_graph(const Maker *k, const RtGraphDef *d)
 {
     bool base = d->base >= 0 && k->r->spaces[k->m->graphs[d->base].edge].known;
     if (d->kind == RT_GRAPH_DATA) return make_data_edges(k, d);
-    if (d->kind == RT_GRAPH_SELF_LOOPS && base) return make_loop_edges(k, d);
-    if (d->kind == RT_GRAPH_REVERSE && base) return make_reversed_edges(k, d);
+    if ((d->kind == RT_GRAPH_SELF_LOOPS || d->kind == RT_GRAPH_REVERSE) && base) return make_edges(k, d);
     return RT_OK; /* not known */
+}
+
+static RtCode find_keys(const Maker *k, int64_t space, int64_t *keys)
+{
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if (d->edge != space) continue;
+        if (d->kind == RT_GRAPH_SELF_LOOPS) return loop_edge_keys(k, d, keys);
+        if (d->kind == RT_GRAPH_REVERSE) return reversed_edge_keys(k, d, keys);
+        data_edge_keys(k, d, keys);
+        return RT_OK;
+    }
+    int64_t i = 0;
+    while (!k->m->tensors[i].nonzeros || k->m->tensors[i].space != space) i++;
+    return element_keys(k, &k->m->tensors[i], keys);
+}
+
+RtCode rt_space_keys(RtRanks *r, int64_t space, RtStatus *st)
+{
+    RtRankSpace *s = &r->spaces[space];
+    int64_t *keys;
+    assert(s->shared);
+    if (s->keys) return RT_OK;
+    RT_TRY(take(s, 0, r->graph->spaces[space].count, 8, &keys, st));
+    RtCode code = find_keys(&(Maker){r, r->model, r->graph, r->part, st}, space, keys);
+    s->keys = code ? NULL : keys;
+    return code;
 }
 
 static RtCode make_spaces(const Maker *k)
@@ -480,6 +557,7 @@ static RtCode number_loops(const Maker *k, const RtGraphDef *d, int64_t *ids)
     const RtRankSpace *edges = &k->r->spaces[base->edge], *nodes = &k->r->spaces[d->dst_space];
     const RtRankSpace *s = &k->r->spaces[d->edge];
     Loops l = {0};
+    assert(s->keys && edges->keys);
     RtBlock lists[3] = {{0}};
     int64_t n_dropped = 0, n_skipped = 0, n_all[2] = {0};
     RtCode code = find_loops(k, d, &l);
@@ -509,6 +587,7 @@ static RtCode tell_ids(const Maker *k)
         const RtRankSpace *y = &k->r->spaces[s];
         const RtGraphDef *loops = NULL;
         if (!y->shared || !rt_space_needs_ids(k->m, s)) continue;
+        RT_TRY(rt_space_keys(k->r, s, k->st));
         RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
         x->ids_all = k->r->ids[s].p;
         memcpy(x->ids_all, y->keys, (size_t)x->count * 8);
@@ -543,6 +622,7 @@ RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers
                    .n = rt_peers_count(peers),
                    .model = m,
                    .graph = g,
+                   .part = part,
                    .next_site = RT_SITE_FIRST,
                    .across = &rt_across};
     RtCode code = fill(&(Maker){r, m, g, part, st});

@@ -40,10 +40,12 @@ typedef struct RtRankSpace {
     bool known;  /* rows can be told apart across processes; else no step may touch them */
     bool whole;  /* graphs: each is owned by who owns its nodes and edges, and no process reads those of others */
     int64_t owned, total;
-    int64_t *keys; /* [count] a number for each row that no other row of the space has, ascending in the user's order */
-    int32_t *owner;  /* [count - owned] of the rows behind the owned ones */
-    int64_t *by_key; /* [owned][2] keys and rows of owned ones, by key */
-    int64_t *at;     /* [owned] where one process stores the row; NULL: by key */
+    /* [count] a number for each row that no other row of the space has, ascending in the user's order. Of edges and stored
+       elements NULL until rt_space_keys was called */
+    const int64_t *keys;
+    const int32_t *owner; /* [count - owned] of the rows behind the owned ones */
+    int32_t *by_key;      /* [owned] rows of owned ones, by key; NULL: not asked for yet, or their own order */
+    int64_t *at;          /* [owned] where one process stores the row; NULL: by key */
     RtBlock blocks[4];
 } RtRankSpace;
 
@@ -62,6 +64,7 @@ typedef struct RtRanks {
     int rank, n;
     const RtModel *model;
     RtGraph *graph;
+    const RtPart *part;
     RtRankSpace *spaces; /* [n_spaces] */
     RtBlock *ids;        /* [n_spaces] of spaces whose ids programs read */
     /* while a step or an exchange runs: what is packed to be sent or received, and operands that were received */
@@ -79,16 +82,18 @@ typedef struct RtRanks {
    travels while programs run. */
 enum { RT_SITE_SETUP, RT_SITE_SIGNAL, RT_SITE_FIRST };
 
-/* Tells g what is owned. g must not be shared yet, and outlives *r. */
+/* Tells g what is owned. g must not be shared yet; it and part outlive *r. */
 RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **r, RtStatus *st);
 void rt_ranks_free(RtRanks *r);
+/* Sees to it that the space, of which the process owns rows, has keys. */
+RtCode rt_space_keys(RtRanks *r, int64_t space, RtStatus *st);
 
 /* Rows that travel between processes each time, from one array to another. */
 typedef struct RtShip {
-    int64_t *out_n, *in_n; /* [ranks] rows to and from each */
-    int64_t n_out, n_in;
-    int64_t *out; /* [n_out] rows of the source, by receiver */
-    int64_t *in;  /* [n_in] rows of the target, by sender */
+    int64_t *out_n, *in_n;      /* [ranks] rows to and from each */
+    int64_t n_out, n_in, n_own; /* in all; that stay in the process, of both */
+    int64_t *out;               /* [n_out] rows of the source, by receiver */
+    int64_t *in;                /* [n_in] rows of the target, by sender */
     RtBlock block;
 } RtShip;
 /* Owned rows to whom the blocks belong that one process has them in. */
@@ -105,9 +110,13 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
    row of the target. Called by all processes together. */
 RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
                     RtStatus *st);
-/* Rows of row_bytes bytes from one array to another, which may be the same. room: scratch of rt_ship_bytes. */
+/* Rows of row_bytes bytes from one array to another, which may be the same where nothing stays. room: scratch of
+   rt_ship_bytes. */
 RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                    RtStatus *st);
+/* The same by pieces of the rows, one round each: room is for piece_bytes of a row. */
+RtCode rt_ship_run_pieces(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes,
+                          int64_t piece_bytes, void *room, RtStatus *st);
 int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s); /* to other processes */
 int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
 void rt_ship_free(RtShip *s);
@@ -129,6 +138,7 @@ typedef struct RtTravel { /* what travels each time that a program runs */
     int site;
     int64_t buffer;
     const int64_t *rows_to; /* [ranks] also to itself; NULL: as many to each */
+    int64_t rounds;
 } RtTravel;
 /* Lists what travels in a run, in the order of steps, and returns how many entries that are. out NULL: only counts. */
 int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
@@ -138,6 +148,14 @@ int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
 double rt_across_work(const struct RtAcross *a, int64_t step);
 double rt_ranks_work(const RtRanks *r, const RtExec *e, int64_t step);
 double rt_exec_work(const RtExec *e, int64_t step);
+/* Bytes that a process takes for a program beside its planned memory: which rows travel, operands that were sent once,
+   room in which rows travel, and operands of a step. Programs share the last two. */
+typedef struct RtAcrossBytes {
+    int64_t tables, once, room, operands;
+} RtAcrossBytes;
+void rt_across_bytes(const struct RtAcross *a, RtAcrossBytes *out);
+/* What it takes for all programs together, its part's ids with it. */
+int64_t rt_ranks_bytes(const RtRanks *r);
 
 /* How exec.c runs such a program: a table, so that libraries, which have no ranks, hold none of these functions. */
 typedef struct RtAcrossOps {

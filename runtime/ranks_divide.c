@@ -106,7 +106,15 @@ static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st
     return RT_OK;
 }
 
-static int64_t sent_bytes(const RtSent *x) { return rt_size_plus(512, x->n, x->row_bytes); } /* kernels look ahead */
+/* All processes come to the same: as many bytes as a process sends and receives on average decide. */
+static int64_t piece_bytes(const RtAcross *a, const RtDivided *d, const RtSent *x)
+{
+    enum { ROOM = 4 << 20, LEAST = 64 };
+    const RtStep *s = across_def(a, d->step);
+    int64_t space = s->work == RT_TOTALS ? s->over : a->e->model->maps[s->under].from;
+    int64_t n = 2 * x->row_bytes * a->r->spaces[space].total / a->r->n / ROOM + 1, piece = (x->row_bytes - 1) / n + 1;
+    return !x->once ? x->row_bytes : piece < LEAST ? LEAST : piece;
+}
 
 static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
 {
@@ -304,6 +312,7 @@ static RtCode make_images(RtAcross *a, RtDivided *d, int64_t map, int64_t owned,
     const RtRankSpace *s = &a->r->spaces[m->maps[map].to];
     const int32_t *to = a->r->graph->maps[map].to;
     RtBlock scratch;
+    RT_TRY(rt_space_keys(a->r, m->maps[map].to, st));
     if (m->maps[map].partial) return refuse(a, d->step, "not every element has an image", st);
     RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(owned, 16), d->n_rows, 16), what, st));
     int64_t *keys = scratch.p, *owners = keys + owned, *got = owners + owned, *got_owners = got + d->n_rows;
@@ -328,6 +337,7 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
     const int32_t *to = r->graph->maps[step->under].to;
     int64_t n_rows = r->graph->spaces[step->over].count, n = 0;
     RtBlock scratch;
+    RT_TRY(rt_space_keys(r, m->maps[step->under].from, st));
     for (int q = 0; q <= r->n; q++) d->bounds[q] = n_rows * q / r->n;
     d->from = d->bounds[r->rank];
     d->to = d->bounds[r->rank + 1];
@@ -432,10 +442,10 @@ static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
     char *at = a->r->operands.p;
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
-        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, sent_bytes(x), what, st));
+        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, rt_sent_bytes(x), what, st));
         x->at = x->once ? x->memory.p : at;
         x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
-        if (!x->once) at += (sent_bytes(x) + 63) / 64 * 64;
+        if (!x->once) at += (rt_sent_bytes(x) + 63) / 64 * 64;
     }
     return RT_OK;
 }
@@ -469,9 +479,10 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
     int64_t operands = 0;
     for (int64_t i = 0; i < d->n_sent; i++) {
-        int64_t bytes = d->sent[i].once ? 0 : rt_ship_bytes(d->sent[i].ship, d->sent[i].row_bytes);
+        d->sent[i].piece_bytes = piece_bytes(a, d, &d->sent[i]);
+        int64_t bytes = rt_ship_bytes(d->sent[i].ship, d->sent[i].piece_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
-        if (!d->sent[i].once) operands = rt_size_plus(operands, (sent_bytes(&d->sent[i]) + 63) / 64, 64);
+        if (!d->sent[i].once) operands = rt_size_plus(operands, (rt_sent_bytes(&d->sent[i]) + 63) / 64, 64);
     }
     if (operands > a->operand_bytes) a->operand_bytes = operands;
     return check_args(a, d, st);
@@ -535,7 +546,7 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
     enum { MOST = 64 };
     const RtExecStep *x = &a->e->steps[d->step];
     int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
-    assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
+    assert(d->merges || x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
     rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
@@ -548,14 +559,10 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
-        RtBlock own = {0}; /* of what is sent once there is no room to keep */
         if (x->there) continue;
         if (x->rows) ship.out = (int64_t *)x->rows;
-        if (x->once) RT_TRY(rt_block_alloc(&own, rt_ship_bytes(x->ship, x->row_bytes), what, st));
-        RtCode code = rt_ship_run(a->r, &ship, a->operands_site, a->e->buffers[x->buffer], x->at, x->row_bytes,
-                                  x->once ? own.p : a->r->room.p, st);
-        rt_block_free(&own);
-        RT_TRY(code);
+        RT_TRY(rt_ship_run_pieces(a->r, &ship, a->operands_site, a->e->buffers[x->buffer], x->at, x->row_bytes,
+                                  x->piece_bytes, a->r->room.p, st));
         x->there = x->once;
     }
     rt_divided_iterate(a, d);

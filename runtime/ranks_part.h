@@ -7,9 +7,10 @@ typedef struct RtSent {
     int64_t buffer;
     int64_t image; /* it is read at the images of rows or elements under this map; -1: at them */
     int64_t row_bytes;
-    bool once;        /* it is the same in each run of a bound program */
-    bool there;       /* and has been sent */
-    int64_t n, first; /* rows that it has here, and what kernels call the first one */
+    int64_t piece_bytes; /* of a row that travel together: what is sent once takes little room, and more rounds */
+    bool once;           /* it is the same in each run of a bound program */
+    bool there;          /* and has been sent */
+    int64_t n, first;    /* rows that it has here, and what kernels call the first one */
     const RtShip *ship;
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
     RtBlock memory;      /* of what is sent once; else it lies in RtRanks.operands while the step runs */
@@ -85,6 +86,11 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
 void rt_divided_bind(RtAcross *a, RtDivided *d);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_divided_free(RtAcross *a, RtDivided *d);
+static inline int64_t rt_sent_bytes(const RtSent *x)
+{
+    return rt_size_plus(512, x->n, x->row_bytes); /* kernels look ahead */
+}
+static inline int64_t rt_sent_rounds(const RtSent *x) { return (x->row_bytes + x->piece_bytes - 1) / x->piece_bytes; }
 /* Zeroed memory that lives as long as d. */
 RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st);
 void rt_divided_iterate(const RtAcross *a, const RtDivided *d); /* this process's iterations */

@@ -136,8 +136,12 @@ RtCode rt_partial_make(RtAcross *a, RtDivided *d, RtStatus *st)
         const RtTouch *t = &a->e->model->touches[s->first_touch + i];
         if (t->writes) d->merges[n++] = t->writes;
     }
-    if (s->work == RT_TOTALS) d->to = rt_blocks(a->r->spaces[s->over].owned, extent->block, extent->max).n;
-    else d->to = a->r->graph->spaces[s->over].count;
+    d->to = a->r->graph->spaces[s->over].count;
+    if (s->work == RT_TOTALS) {
+        RtBlocks own = rt_blocks(a->r->spaces[s->over].owned, extent->block, extent->max);
+        assert(own.slots <= rt_blocks(a->r->spaces[s->over].total, extent->block, extent->max).slots);
+        d->to = own.n; /* which may be more than one process makes of all */
+    }
     if (s->work == RT_SUMS) RT_TRY(list_elements(a, d, st));
     for (int64_t i = 0; i < d->n_results; i++) {
         int64_t own = slice(a, d, i, a->r->rank + 1) - slice(a, d, i, a->r->rank);

@@ -143,6 +143,7 @@ static RtCode add_exchange(Planner *k, int64_t step, int64_t buffer)
     assert(s->shared && owned <= n);
     RtBlock scratch;
     uint64_t *bits;
+    RT_TRY(rt_space_keys(k->a->r, space, k->st));
     *x = (RtExchange){
         .after = step, .buffer = buffer, .row_bytes = across_row_bytes(k->a, buffer), .site = k->a->r->next_site++};
     RT_TRY(bits_of(k, buffer, &bits));

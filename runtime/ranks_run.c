@@ -16,12 +16,12 @@ typedef struct Listing {
 
 /* rows_out: of row_bytes each. */
 static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t row_bytes,
-                        int64_t rows_out, int site, const int64_t *rows_to)
+                        int64_t rows_out, int site, int64_t rounds, const int64_t *rows_to)
 {
     const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
     if (l->out)
-        l->out[l->n] = (RtTravel){step, kind,   name,   once, row_bytes, rows_out, rows_out * row_bytes,
-                                  site, buffer, rows_to};
+        l->out[l->n] = (RtTravel){step, kind,   name,    once,  row_bytes, rows_out, rows_out * row_bytes,
+                                  site, buffer, rows_to, rounds};
     l->n++;
 }
 
@@ -30,16 +30,17 @@ static void list_divided(Listing *l, const RtDivided *d)
     const RtAcross *a = l->a;
     for (int64_t k = 0; k < d->n_sent; k++)
         list_travel(l, d->step, "operands", d->sent[k].buffer, d->sent[k].once, d->sent[k].row_bytes,
-                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site, d->sent[k].ship->out_n);
+                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site, rt_sent_rounds(&d->sent[k]),
+                    d->sent[k].ship->out_n);
     for (int64_t k = 0; k < d->n_results && !d->merges; k++)
         list_travel(l, d->step, "results", d->results[k], false, across_row_bytes(a, d->results[k]),
-                    (d->to - d->from) * (a->r->n - 1), a->results_site, NULL);
+                    (d->to - d->from) * (a->r->n - 1), a->results_site, 1, NULL);
     for (int64_t k = 0; k < d->n_results && d->merges; k++) {
         int64_t sent, merged, each = rt_elem_bytes(across_buffer(a, d->results[k])->elem);
         rt_partial_counts(a, d, k, &sent, &merged);
-        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site, NULL);
+        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site, 1, NULL);
         if (rt_partial_is_sliced(a, d, k))
-            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site, NULL);
+            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site, 1, NULL);
     }
 }
 
@@ -53,7 +54,7 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
         for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
             const RtExchange *x = &a->exchanges[exchange - 1];
             list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship), x->site,
-                        x->ship.out_n);
+                        1, x->ship.out_n);
         }
     }
     return l.n;
@@ -86,7 +87,8 @@ static RtCode predict(RtAcross *a, RtStatus *st)
 {
     for (int64_t i = 0; i < a->n_travels; i++)
         if ((!a->travels[i].once || !a->ran) && !(a->policy && !strcmp(a->travels[i].kind, "rows")))
-            RT_TRY(rt_peers_predict(a->r->peers, a->travels[i].site, a->travels[i].bytes_out, 1, st));
+            RT_TRY(
+                rt_peers_predict(a->r->peers, a->travels[i].site, a->travels[i].bytes_out, a->travels[i].rounds, st));
     a->ran = true;
     return RT_OK;
 }

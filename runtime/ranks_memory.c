@@ -1,0 +1,41 @@
+/* What a process takes besides planned memory, tensors and the graph, so that it has its part of them (see ranks.h). */
+#include "runtime/ranks_part.h"
+
+static int64_t ship_bytes(const RtShip *s) { return (int64_t)s->block.bytes; }
+
+int64_t rt_ranks_bytes(const RtRanks *r)
+{
+    int64_t bytes = 0;
+    for (int64_t s = 0; s < r->model->n_spaces; s++) {
+        for (int i = 0; i < 4; i++) bytes += (int64_t)r->spaces[s].blocks[i].bytes;
+        bytes += (int64_t)r->ids[s].bytes;
+    }
+    for (int i = 0; i < 4; i++) bytes += (int64_t)r->part->blocks[i].bytes;
+    for (const RtTotalShip *t = r->totals; t; t = t->next) bytes += ship_bytes(&t->ship);
+    return bytes;
+}
+
+static void add_divided(const RtAcross *a, const RtDivided *d, RtAcrossBytes *out)
+{
+    out->tables += ship_bytes(&d->rows);
+    for (int64_t i = 0; d->images && i < a->e->model->n_maps; i++) out->tables += ship_bytes(&d->images[i]);
+    for (int64_t i = 0; i < d->n_blocks; i++) out->tables += (int64_t)d->blocks[i].bytes;
+    for (int64_t i = 0; i < d->n_sent; i++) out->once += d->sent[i].once ? rt_sent_bytes(&d->sent[i]) : 0;
+}
+
+void rt_across_bytes(const RtAcross *a, RtAcrossBytes *out)
+{
+    *out = (RtAcrossBytes){.room = a->room_bytes, .operands = a->operand_bytes};
+    for (int64_t i = 0; i < a->n_exchanges; i++) {
+        const RtExchange *x = &a->exchanges[i];
+        int64_t room = rt_ship_bytes(&x->ship, x->row_bytes);
+        out->tables += ship_bytes(&x->ship);
+        out->room = room > out->room ? room : out->room;
+    }
+    for (int64_t i = 0; i < a->n_divided; i++) add_divided(a, &a->divided[i], out);
+    for (int64_t b = 0; b < a->e->program->n_buffers; b++) {
+        const RtBuffer *x = across_buffer(a, b);
+        if (x->kind != RT_BUF_STRIP) continue;
+        out->tables += rt_count_value(a->e->graph, &x->rows, RT_READ) * across_row_bytes(a, b);
+    }
+}
