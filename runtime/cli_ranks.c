@@ -25,7 +25,6 @@ static RtCode parse_sums(const RtCli *c, bool *local)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--sums", NULL, "found `%.60s`, wanted exact or local", text);
 }
 
-static RtCode refuse_flags(const RtCli *c)
 RtCode rt_cli_ranks_refuse(const RtCli *c)
 {
     static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET, OPT_FOLDS};
@@ -79,7 +78,6 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     RT_TRY(parse_deadline(c, &o.deadline_s));
     RT_TRY(parse_sums(c, &(bool){false}));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
-    if (ranks > 1) RT_TRY(refuse_flags(c));
     if (ranks > 1) RT_TRY(rt_cli_ranks_refuse(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));

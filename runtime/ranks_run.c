@@ -16,13 +16,12 @@ typedef struct Listing {
 
 /* rows_out: of row_bytes each. */
 static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t row_bytes,
-                        int64_t rows_out, int site)
-static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t rows_out,
-                        int site, const int64_t *rows_to)
+                        int64_t rows_out, int site, const int64_t *rows_to)
 {
     const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
-    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, row_bytes, rows_out, rows_out * row_bytes, site};
-    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, w, rows_out, rows_out * w, site, buffer, rows_to};
+    if (l->out)
+        l->out[l->n] = (RtTravel){step, kind,   name,   once, row_bytes, rows_out, rows_out * row_bytes,
+                                  site, buffer, rows_to};
     l->n++;
 }
 
@@ -31,16 +30,16 @@ static void list_divided(Listing *l, const RtDivided *d)
     const RtAcross *a = l->a;
     for (int64_t k = 0; k < d->n_sent; k++)
         list_travel(l, d->step, "operands", d->sent[k].buffer, d->sent[k].once, d->sent[k].row_bytes,
-                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site);
+                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site, d->sent[k].ship->out_n);
     for (int64_t k = 0; k < d->n_results && !d->merges; k++)
         list_travel(l, d->step, "results", d->results[k], false, across_row_bytes(a, d->results[k]),
-                    (d->to - d->from) * (a->r->n - 1), a->results_site);
+                    (d->to - d->from) * (a->r->n - 1), a->results_site, NULL);
     for (int64_t k = 0; k < d->n_results && d->merges; k++) {
         int64_t sent, merged, each = rt_elem_bytes(across_buffer(a, d->results[k])->elem);
         rt_partial_counts(a, d, k, &sent, &merged);
-        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site);
+        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site, NULL);
         if (rt_partial_is_sliced(a, d, k))
-            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site);
+            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site, NULL);
     }
 }
 
@@ -53,17 +52,7 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
         if (d) list_divided(&l, d);
         for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
             const RtExchange *x = &a->exchanges[exchange - 1];
-            list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship),
-                        x->site);
-        for (int64_t k = 0; d && k < d->n_sent; k++)
-            list_travel(&l, i, "operands", d->sent[k].buffer, d->sent[k].once, rt_ship_rows_out(a->r, d->sent[k].ship),
-                        a->operands_site, d->sent[k].ship->out_n);
-        for (int64_t k = 0; d && k < d->n_results; k++)
-            list_travel(&l, i, "results", d->results[k], false, (d->to - d->from) * (a->r->n - 1), a->results_site,
-                        NULL);
-        for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
-            const RtExchange *x = &a->exchanges[exchange - 1];
-            list_travel(&l, x->after, "rows", x->buffer, false, rt_ship_rows_out(a->r, &x->ship), x->site,
+            list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship), x->site,
                         x->ship.out_n);
         }
     }

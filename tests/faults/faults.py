@@ -297,8 +297,8 @@ FAULTS = [
     ("runtime/sim_order.c", "double ab = fmin(b->frees, a->time), ba = fmin(a->frees, b->time);", "double ab = a->time, ba = b->time;", "sim"),
     ("runtime/sim_topology.c", "if (!last && l->ranks % l->shared_by)", "if (!last && l->ranks < l->shared_by)", "sim"),
     ("runtime/sim_replay.c", "x->p->travels[k].reader != step) continue;", "x->p->travels[k].reader > step + 1) continue;", "sim"),
-    ("runtime/ranks_work.c", "return total ? (double)d->n_rows / (double)total : 0;", "return total ? 1 : 0;", "sim_ranks"),
-    ("runtime/cli_sim.c", "if (seat->travels[i].once || ", "if (", "sim_ranks"),
+    ("runtime/ranks_work.c", "return total ? (double)rows / (double)total : 0;", "return total ? 1 : 0;", "sim_ranks"),
+    ("runtime/cli_sim.c", "if (t->once || ", "if (", "sim_ranks"),
     ("runtime/cli_sim_times.c", "*measured = !path || access(path, F_OK) != 0;", "*measured = true;", "sim_ranks"),
     ("runtime/ranks.c", "s->whole = true;", "s->whole = false;", "ranks"),
     # several processes

@@ -208,7 +208,7 @@ static void test_blueconnect(void)
           fast + across);
     CHECK(slow[RT_SIM_STAGED] == N * 2 * (1.0 / 2) * BYTES / 4); /* of all 8 ranks */
     CHECK(slow[RT_SIM_RING] == 2 * 2 * 7.0 / 8 * BYTES);         /* over two of the 8 links of the ring */
-    CHECK(slow[RT_SIM_FLAT] == N * 4.0 * BYTES);
+    CHECK(slow[RT_SIM_FLAT] == N * 2 * 4.0 / N * BYTES);
     CHECK(took[RT_SIM_STAGED] < took[RT_SIM_RING] && took[RT_SIM_STAGED] < took[RT_SIM_FLAT]);
     check_end("sim_blueconnect");
 }
@@ -333,7 +333,7 @@ static void test_replay(void)
           near(r.copy_s[1], 9));
     CHECK(near(r.run_s, 1 + 9 + 9.5 + 9 + 14));
     /* pieces of 1e9 from both to both */
-    turned[0].gather = true;
+    turned[0].kind = RT_SIM_GATHER;
     m.bytes[0] = 1e9;
     CHECK(!rt_sim_replay(&p, &t, RT_SIM_BLOCKING, RT_SIM_RING, &r, &st) && near(r.gathers_s, 1.5));
     CHECK(near(r.run_s, 1 + 1.5 + 14) && r.bytes[0] == 2e9 && r.copy_s[1] == 0);
