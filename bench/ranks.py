@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Several processes that train one model: whether their bits are those of one process, what they send, what they need.
 
-usage: ranks.py BUILD [bits] [columns] [memory] [link] [options]
+usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [options]
 
 bits      losses, metrics and weights of six networks on four data sets, split in 1 to 16 parts by every method, beside one process
 columns   columns that processes exchange for a GCN 602 -> 16 -> 41, and bytes for an R-MAT graph, beside what others' schemes would send
 memory    the peak of each process, measured and planned, for a graph of the size of ogbn-arxiv
 link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process
+scaling   simulated: weak scaling to 1,024 ranks, of a graph of communities, one a rank, and of an R-MAT graph, as many rows a rank
 
 Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
 """
@@ -82,7 +83,7 @@ class Bench:
         """Made once. Returns the folder and what partition.json says."""
         key = (data, k, method)
         if key not in self.parts_of:
-            out = self.path("parts-%s-%d-%s" % (os.path.basename(data), k, method))
+            out = self.path("parts-%s-%d-%s" % (os.path.basename(data), k, os.path.basename(method)))
             self.run(self.gnnc, "data", "partition", data, "-k", k, "-o", out, "--method", method, "--seed", 1)
             self.parts_of[key] = out
         with open(os.path.join(self.parts_of[key], "partition.json"), encoding="utf-8") as f:
@@ -377,9 +378,60 @@ def over_link(b, a, mine, other):
     table(["network", "one process, s", "two that share memory, s", "two over the link, s", "MB sent by each", "most bytes / rate, s", "waited by each, s", "weights"], rows)
 
 
+# ---- scaling -------------------------------------------------------------------------------------------------------
+
+
+def communities(b, k, a):
+    """A community for each rank, ids in a row; edges inside it, but for a share whose sources lie anywhere."""
+    g, n, out = np.random.default_rng(k), k * a.rows, b.path("communities-%d" % k)
+    os.makedirs(out)
+    dst = np.repeat(np.arange(n), 10)
+    src = dst // a.rows * a.rows + g.integers(0, a.rows, len(dst))
+    far = g.random(len(dst)) < a.far
+    src[far] = g.integers(0, n, int(far.sum()))
+    mask = np.arange(n) % 3 > 0
+    for name, x in (("edge_index", np.stack([src, dst])), ("x", g.standard_normal((n, 64)).astype("<f4")), ("y", g.integers(0, 16, n)),
+                    ("train_mask", mask), ("test_mask", ~mask)):
+        np.save(os.path.join(out, name + ".npy"), x)
+    with open(os.path.join(out, "meta.json"), "w", encoding="ascii") as f:
+        json.dump({"num_nodes": n, "num_edges": len(dst), "num_classes": 16}, f)
+    owners = b.path("owners-%d.npy" % k)
+    np.save(owners, np.arange(n) // a.rows)
+    return out, owners
+
+
+def scaling(b, a):
+    """Steps are timed once, on part 0 of the first graph with more ranks than one, so that all columns have the same times."""
+    for kind in a.graphs:
+        times, program = b.path("times-%s.json" % kind), None
+        rows = {"exact": [], "local": []}
+        for k in a.scale:
+            if kind == "communities":
+                data, method = communities(b, k, a)
+            else:
+                data, method = generated(b, "rmat-%d" % k, k * a.rows, 10 * k * a.rows, 64, 16), "ldg"
+            parts, says = b.parts(data, k, method)
+            shutil.rmtree(data)
+            program = program or b.build("scaled-" + kind, two_layers("gcn", 64), parts + "/part-0", "--set", "F=64,C=16")
+            for sums, table_ in rows.items():
+                begun = time.time()
+                argv = [program, "plan", "--data", parts, "--transport", "sim", "--json", "--times", times, "--sums", sums]
+                x = json.loads(b.run(*argv, *(["--topology", a.topology] if a.topology else [])))["train_step"]
+                r = x["blocking"]
+                table_.append([k, says["halo"] // k, "%.2f" % (x["bytes"] / k / 1e6), x["rounds"]] + ["%.2f" % (1e3 * v) for v in (
+                    r["compute_s"][0], r["compute_s"][1], r["copy_s"][0], r["wait_s"][0], r["run_s"])] + ["%.2f" % v for v in (
+                        x["efficiency"], x["efficiency_overlap"], x["one_process_s"] / k / x["best"]["run_s"])] + [x["best_gathers"], "%.0f" % (time.time() - begun)])
+            shutil.rmtree(parts)
+        for sums, table_ in rows.items():
+            print("\n%s, %d rows a rank, --sums=%s\n" % (kind, a.rows, sums))
+            table(["P", "halo rows of a rank", "MB of a rank", "rounds", "computing, ms", "most", "copying", "waiting", "a run", "efficiency", "with overlap",
+                   "and the best gathers", "which", "seconds to simulate"], table_)
+    return False
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link; default all")
+    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling; default all")
     ap.add_argument("--minutes", type=float, default=1e9, help="bits: begin no run after so many minutes, and say how many are left")
     ap.add_argument("--log", help="bits: a file that says what ran; runs that it has are not run again")
     ap.add_argument("--epochs", type=int, default=20, help="bits: epochs of a run")
@@ -390,8 +442,13 @@ def main():
     ap.add_argument("--share", type=float, default=1, help="memory: share of the size of arxiv")
     ap.add_argument("--mbit", type=int, default=1000, help="link: Mbit/s")
     ap.add_argument("--link-epochs", type=int, default=10, help="link: epochs of a run")
+    ap.add_argument("--scale", type=lambda s: [int(x) for x in s.split(",")], default=[1, 4, 16, 64, 256, 1024], help="scaling: numbers of ranks")
+    ap.add_argument("--graphs", type=lambda s: s.split(","), default=["communities", "rmat"], help="scaling: kinds of graphs")
+    ap.add_argument("--rows", type=int, default=2048, help="scaling: rows a rank")
+    ap.add_argument("--far", type=float, default=0.02, help="scaling: share of edges between communities")
+    ap.add_argument("--topology", help="scaling: a file for --topology")
     a = ap.parse_args()
-    every = {"bits": bits, "columns": columns, "memory": memory, "link": link}
+    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling}
     for p in a.parts:
         if p not in every:
             ap.error("no part `%s`" % p)

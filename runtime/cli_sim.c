@@ -82,7 +82,8 @@ static bool writes(const RtExec *e, int64_t step, int64_t buffer)
 
 static RtSimTravel travel_of(const RtExec *e, const RtTravel *t)
 {
-    RtSimTravel x = {.step = t->step, .before = !strcmp(t->kind, "operands"), .gather = !t->rows_to};
+    RtSimTravel x = {
+        .step = t->step, .before = !strcmp(t->kind, "operands"), .kind = t->rows_to ? RT_SIM_ROWS : RT_SIM_GATHER};
     if (x.before) {
         x.reader = t->step;
         for (x.made = t->step - 1; x.made >= 0 && !writes(e, x.made, t->buffer);) x.made--;
@@ -93,6 +94,14 @@ static RtSimTravel travel_of(const RtExec *e, const RtTravel *t)
     return x;
 }
 
+/* Partial sums of which each rank merges a piece, and then sends it to all: two entries of the list, one sum. */
+static bool is_sum(const Sim *s, int64_t i)
+{
+    const RtTravel *t = &s->seats[0].travels[i];
+    return i + 1 < s->n_travels && !strcmp(t[0].kind, "partials") && !strcmp(t[1].kind, "results") &&
+           t[0].step == t[1].step && t[0].buffer == t[1].buffer;
+}
+
 /* Those that are there before a run go first. */
 static int64_t list_travels(Sim *s, RtSimTravel *out)
 {
@@ -100,8 +109,11 @@ static int64_t list_travels(Sim *s, RtSimTravel *out)
     int64_t n = 0;
     for (int given = 1; given >= 0; given--)
         for (int64_t i = 0; i < s->n_travels; i++) {
-            if (seat->travels[i].once || (seat->travels[i].step < 0) != given) continue;
-            out[n] = travel_of(seat->e, &seat->travels[i]);
+            const RtTravel *t = &seat->travels[i];
+            if (t->once || (t->step < 0) != given) continue;
+            bool sums = is_sum(s, i);
+            out[n] = travel_of(seat->e, t);
+            if (sums) out[n].kind = RT_SIM_SUM, i++; /* its pieces are those of the results */
             s->listed[n++] = i;
         }
     return n;
@@ -149,7 +161,7 @@ static RtCode answer(Sim *s, Answer *a)
                       .step_s = step_s,
                       .bytes = bytes_to,
                       .user = s};
-    a->rounds = p.n_travels;
+    for (int64_t i = 0; i < p.n_travels; i++) a->rounds += travels[i].kind == RT_SIM_SUM ? 2 : 1;
     for (int q = 0; q < s->n; q++)
         for (int64_t i = 0; i < s->n_travels; i++)
             if (s->seats[q].travels[i].once) a->once += s->seats[q].travels[i].bytes_out;

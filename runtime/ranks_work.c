@@ -47,8 +47,9 @@ static double share_of(const RtAcross *a, const RtDivided *d)
     const RtStep *s = across_def(a, d->step);
     int64_t space = s->work == RT_TOTALS ? s->over : a->e->model->maps[s->under].from;
     int64_t total = a->r->spaces[space].total;
-    assert(d->n_rows >= 0 && d->n_rows <= total);
-    return total ? (double)d->n_rows / (double)total : 0;
+    int64_t rows = d->merges && s->work == RT_TOTALS ? a->r->spaces[space].owned : d->n_rows;
+    assert(rows >= 0 && rows <= total);
+    return total ? (double)rows / (double)total : 0;
 }
 
 double rt_across_work(const RtAcross *a, int64_t step)

@@ -73,7 +73,7 @@ typedef struct RtSimStages {
     RtBlock block;
 } RtSimStages;
 /* A table for n ranks. gather: each has its piece and gets all; else each has a vector, and gets the sum of all.
-     flat     each to each, in one stage
+     flat     each to each, in one stage; for sums in two: each sums a piece of all, and sends it to all
      ring     around all ranks, a piece a stage
      staged   BlueConnect (Cho, Finkler, Serrano, Kung, Hunter, MLSys 2019): for sums, rings inside the groups of each
               level from the innermost out, each on the pieces that are left to it; then back inwards, gathering
@@ -104,6 +104,9 @@ double rt_sim_makespan(const RtSimDag *d, const int *order);
 
 typedef enum { RT_SIM_BLOCKING, RT_SIM_AS_MADE, RT_SIM_TIC, RT_SIM_TAC, RT_SIM_N_ORDERS } RtSimOrder;
 
+/* Rows from rank to rank, which are packed; each rank's piece to all; or sums of all ranks' vectors, in all. */
+typedef enum { RT_SIM_ROWS, RT_SIM_GATHER, RT_SIM_SUM } RtSimKind;
+
 /* What travels in a run. In blocking order all ranks stop for it, before or behind a step, as rt_across_run does. With
    overlap it is begun behind the step that makes it, and waited for before the first that reads it. */
 typedef struct RtSimTravel {
@@ -111,7 +114,7 @@ typedef struct RtSimTravel {
     bool before;    /* the step, else behind it */
     int64_t made;   /* the step that makes it; -1: it is there */
     int64_t reader; /* the first step that reads it; n_steps: none does in this run */
-    bool gather;    /* each rank's piece to all: no rows are packed */
+    RtSimKind kind;
 } RtSimTravel;
 typedef struct RtSimProgram {
     int n;
@@ -119,14 +122,14 @@ typedef struct RtSimProgram {
     const RtSimTravel *travels; /* in the order of steps */
     double copy_s;              /* to pack or unpack a byte of rows */
     double (*step_s)(const void *user, int rank, int64_t step);
-    /* from one rank to another; of a gather: of the first's piece */
+    /* from one rank to another; of gathers and sums: of the first's piece */
     double (*bytes)(const void *user, int64_t travel, int from, int to);
     const void *user;
 } RtSimProgram;
 typedef struct RtSimResult {
     double run_s;                              /* until the last rank is through */
     double compute_s[2], copy_s[2], wait_s[2]; /* of a rank: mean, most */
-    double gathers_s;                          /* gathers, each begun by all ranks at once */
+    double gathers_s;                          /* gathers and sums, each begun by all ranks at once */
     double bytes[RT_SIM_LEVELS];
     int64_t messages;
 } RtSimResult;

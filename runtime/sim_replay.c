@@ -9,7 +9,7 @@ static const char what[] = "a simulated run";
 typedef struct Replay {
     const RtSimProgram *p;
     RtSimLinks links;
-    RtSimStages stages; /* of gathers */
+    RtSimStages stages[2]; /* of gathers, of sums */
     RtSimOrder order;
     double *clock, *compute, *copy, *wait; /* [n] */
     double *start, *finish, *piece;        /* [n] scratch */
@@ -32,12 +32,13 @@ static RtCode replay_take(Replay *x, const RtSimTopology *t, RtSimShape gathers)
     x->begun = x->blocks[1].p;
     x->messages = x->blocks[2].p;
     RT_TRY(rt_sim_links_create(t, x->p->n, &x->links, x->st));
-    return rt_sim_stages_make(t, x->p->n, gathers, true, &x->stages, x->st);
+    RT_TRY(rt_sim_stages_make(t, x->p->n, gathers, true, &x->stages[0], x->st));
+    return rt_sim_stages_make(t, x->p->n, gathers, false, &x->stages[1], x->st);
 }
 
 static void replay_free(Replay *x)
 {
-    rt_sim_stages_free(&x->stages);
+    for (int i = 0; i < 2; i++) rt_sim_stages_free(&x->stages[i]);
     rt_sim_links_free(&x->links);
     for (int i = 0; i < 3; i++) rt_block_free(&x->blocks[i]);
 }
@@ -46,7 +47,7 @@ static void replay_free(Replay *x)
 static double copying(const Replay *x, int64_t travel, int rank, bool receives)
 {
     double bytes = 0;
-    if (x->p->travels[travel].gather || x->p->copy_s == 0) return 0;
+    if (x->p->travels[travel].kind != RT_SIM_ROWS || x->p->copy_s == 0) return 0;
     for (int q = 0; q < x->p->n; q++)
         if (q != rank) bytes += x->p->bytes(x->p->user, travel, receives ? q : rank, receives ? rank : q);
     return bytes * x->p->copy_s;
@@ -62,17 +63,30 @@ static void copy_rows(Replay *x, int64_t travel, bool receives)
 }
 
 /* The gather alone, all ranks beginning at once: what its shape takes. */
-static RtCode time_gather(Replay *x)
+static RtCode time_gather(Replay *x, const RtSimStages *s)
 {
     RtSimLinks links;
     double most = 0;
     RT_TRY(rt_sim_links_create(x->links.topology, x->p->n, &links, x->st));
     for (int q = 0; q < x->p->n; q++) x->start[q] = 0;
-    RtCode code = rt_sim_stages_run(&links, &x->stages, x->piece, x->start, x->st);
+    RtCode code = rt_sim_stages_run(&links, s, x->piece, x->start, x->st);
     for (int q = 0; q < x->p->n; q++) most = fmax(most, x->start[q]);
     x->gathers_s += most;
     rt_sim_links_free(&links);
     return code;
+}
+
+static RtCode carry_stages(Replay *x, int64_t travel, bool meets)
+{
+    const RtSimProgram *p = x->p;
+    const RtSimStages *s = &x->stages[p->travels[travel].kind == RT_SIM_SUM];
+    for (int q = 0; q < p->n; q++) x->piece[q] = p->bytes(p->user, travel, q, q);
+    RT_TRY(time_gather(x, s));
+    rt_sim_exchange(&x->links, NULL, 0, meets, x->clock, x->start); /* as in rt_peers_gather, all hear of all */
+    for (int q = 0; q < p->n; q++) x->finish[q] = x->clock[q];
+    RT_TRY(rt_sim_stages_run(&x->links, s, x->piece, x->finish, x->st));
+    for (int q = 0; q < p->n; q++) x->finish[q] = fmax(x->finish[q], x->start[q]);
+    return RT_OK;
 }
 
 /* finish[]: when what ranks begin at clock[] is there. */
@@ -80,18 +94,7 @@ static RtCode carry(Replay *x, int64_t travel, bool meets)
 {
     const RtSimProgram *p = x->p;
     int64_t n = 0;
-    if (p->travels[travel].gather) {
-        for (int q = 0; q < p->n; q++) x->piece[q] = p->bytes(p->user, travel, q, q);
-        RT_TRY(time_gather(x));
-        for (int q = 0; q < p->n; q++) x->start[q] = x->clock[q];
-        if (meets) { /* as in rt_peers_gather, all hear of all */
-            rt_sim_exchange(&x->links, NULL, 0, true, x->clock, x->start);
-        }
-        for (int q = 0; q < p->n; q++) x->finish[q] = x->clock[q];
-        RT_TRY(rt_sim_stages_run(&x->links, &x->stages, x->piece, x->finish, x->st));
-        for (int q = 0; q < p->n; q++) x->finish[q] = fmax(x->finish[q], x->start[q]);
-        return RT_OK;
-    }
+    if (p->travels[travel].kind != RT_SIM_ROWS) return carry_stages(x, travel, meets);
     for (int r = 0; r < p->n; r++)
         for (int q = 0; q < p->n; q++) {
             double bytes = r == q ? 0 : p->bytes(p->user, travel, r, q);

@@ -67,12 +67,15 @@ static void add_turn(RtSimStages *s, const Dims *x, Dim d, int ahead, bool adds)
     }
 }
 
-static void fill_flat(RtSimStages *s, int n, bool gather)
+/* Each to each: its own piece, or, where the receiver adds, the receiver's. */
+static void fill_flat(RtSimStages *s, int n, bool adds)
 {
     add_stage(s);
     for (int r = 0; r < n; r++)
-        for (int i = 1; i < n; i++)
-            add_send(s, (RtSimSend){r, (r + i) % n, gather ? r : 0, 1, gather ? 1 : n, !gather});
+        for (int i = 1; i < n; i++) {
+            int to = (r + i) % n;
+            add_send(s, (RtSimSend){r, to, adds ? to : r, 1, 1, adds});
+        }
 }
 
 RtCode rt_sim_stages_make(const RtSimTopology *t, int n, RtSimShape shape, bool gather, RtSimStages *s, RtStatus *st)
@@ -82,14 +85,15 @@ RtCode rt_sim_stages_make(const RtSimTopology *t, int n, RtSimShape shape, bool 
     *s = (RtSimStages){0};
     RT_TRY(find_dims(t, n, shape, &x, st));
     for (int j = 0; j < x.n; j++) stages += x.d[j].size - 1;
-    if (!gather) stages *= 2;
     if (shape == RT_SIM_FLAT) stages = 1;
-    sends = rt_size(n, shape == RT_SIM_FLAT ? n - 1 : stages);
+    if (!gather) stages *= 2;
+    sends = rt_size(n, shape == RT_SIM_FLAT ? stages * (n - 1) : stages);
     RT_TRY(rt_block_alloc(&s->block, rt_size_plus(rt_size(stages + 1, 8), sends, sizeof *s->sends), what, st));
     s->bounds = s->block.p;
     s->sends = (RtSimSend *)(void *)(s->bounds + stages + 1);
     if (shape == RT_SIM_FLAT) {
-        fill_flat(s, n, gather);
+        if (!gather) fill_flat(s, n, true);
+        fill_flat(s, n, false);
         return RT_OK;
     }
     for (int j = 0; j < x.n && !gather; j++)

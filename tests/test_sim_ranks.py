@@ -26,7 +26,7 @@ def data_of(name, n, e, apart=1):
     each = n // apart
     ends = g.integers(0, each, (2, e)) + each * g.integers(0, apart, e)
     mask = np.arange(n) % 3 > 0
-    arrays = {"edge_index": np.ascontiguousarray(ends.astype("<i8")), "x": g.standard_normal((n, 10)).astype("<f4"), "y": g.integers(0, 3, n),
+    arrays = {"edge_index": np.ascontiguousarray(ends.astype("<i8")), "x": g.standard_normal((n, 80)).astype("<f4"), "y": g.integers(0, 3, n),
               "edge_type": g.integers(0, 4, e), "train_mask": mask, "test_mask": ~mask}
     return toy.store(box.path(name), arrays, num_nodes=n, num_edges=e, num_classes=3)
 
@@ -72,10 +72,10 @@ def test_bytes():
     data = data_of("mid", 1500, 5000)
     for name in ("gcn", "gat", "relations"):
         program, wrong = build(name, data), None
-        for k in (2, RANKS):
+        for k, sums in ((2, "exact"), (RANKS, "exact"), (RANKS, "local")):
             p, epochs = parts(data, k), 3
-            sim = simulated(program, p)
-            plan = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1).out)
+            sim = simulated(program, p, "--sums", sums)
+            plan = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1, "--sums", sums).out)
             for key, x in plan.items():
                 if not isinstance(x, dict) or "ranks" not in x:
                     continue
@@ -86,7 +86,7 @@ def test_bytes():
                 for way, r in sim[key].items():  # whatever the order: gathers of another shape send as many, but in more messages
                     if isinstance(r, dict) and not way.startswith(("gathers", "best")) and sum(r["bytes_by_level"].values()) != want[1]:
                         wrong = wrong or "%s of %d, %s: %s" % (key, k, way, r)
-            box.must(program, "train", "--data", p, "--ranks", k, "--epochs", epochs, "--threads", 1, "--ledger", box.path("ledger.json"))
+            box.must(program, "train", "--data", p, "--ranks", k, "--epochs", epochs, "--threads", 1, "--sums", sums, "--ledger", box.path("ledger.json"))
             with open(box.path("ledger.json")) as f:
                 mine = [s for s in json.load(f)["sites"] if s["name"].startswith("train_step:")]
             sent = sum(r["bytes_out"] for s in mine for r in s["by_rank"])
