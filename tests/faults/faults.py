@@ -18,6 +18,10 @@ FAULTS = [
     # graph passes
     ("passes/rewrite/simplify_fold.c", "case IR_OP_sub: return x - y;", "case IR_OP_sub: return y - x;", "passes passes_random"),
     ("passes/rewrite/cse.c", "bool swap = ir_ops[op->op].traits & T_COMM && op->n_args == 2", "bool swap = op->n_args == 2", "passes passes_random"),
+    ("passes/rewrite/keys.c", "if (divides) return irb_select(b, has_place(k), x, irb_scalar(b, own.dtype, 1));", "if (divides) return x;", "keys"),
+    ("passes/rewrite/keys.c", "if (!k->read) x = irb_select(b, has_place(k), x, irb_scalar(b, type.dtype, 0));", "", "keys"),
+    ("passes/rewrite/keys.c", "(!divides || (k->facts[v] & sound) == sound)", "true", "passes"),
+    ("passes/rewrite/keys.c", "k->uses[v] != 1 || ", "", "passes"),
     # machines
     ("passes/context/machine.c", "!*end && x >= row->least && x <= row->most && whole;", "!*end && x >= row->least && whole;", "machines"),
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),
