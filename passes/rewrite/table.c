@@ -6,12 +6,17 @@
    so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of
    few rows and values of rows are read in the kernel that wants the element, and no list is made. What has no dims,
    integers and indices with dims are sums of products with a one-hot, which stays in registers. An index outside reads 0
-   in each form. Knows nothing of what a table means.
+   in each form. A row that is a mixture of few matrices is mixed where the index says:
+
+     %5 = at (contract %C, %V), %i dim N  with %C : [N,B]      ->      %5 = contract (at %C, %i), %V
+
+   Knows nothing of what a table means.
 
    Behind autodiff, products that sum the last dim of such a row read it from a table that is laid out for them:
 
      %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
 #include "passes/rewrite/rewrite.h"
+#include "base/ice.h"
 #include "passes/context/machine.h"
 
 enum { FEW_MATRICES = 16 }; /* they may multiply by node, for as many kinds of edges as a node has edges */
@@ -98,6 +103,46 @@ static IrId read_row(Table *t, const IrOp *op)
     return ir_type_eq(&type, &op->type) ? row : irb_unary(b, IR_OP_transpose, op->type, row, (IrAttr){0});
 }
 
+/* Is a row of the table read where the index says? One-hots of fewer rows are half a vector. */
+static bool reads(const Table *t, const IrOp *op)
+{
+    int64_t few = op->type.n_dims > 1 ? FEW_MATRICES : t->ctx->machine->lanes / 2;
+    return t->r.b.m->dims.data[op->attr.dim].size > few;
+}
+
+/* A matrix for each place that is a mixture of few: the operand of the product that says how much of each, or -1. Who
+   reads a row mixes them, so that the few multiply by node. */
+static int mixes(const Table *t, const IrOp *op)
+{
+    const IrOp *mix = op_of(t, op->args[0]);
+    if (mix->op != IR_OP_contract || op->type.n_dims < 2) return -1;
+    int i = ir_type_has_dim(&op_of(t, mix->args[0])->type, op->attr.dim) ? 0 : 1;
+    const IrType *shares = &op_of(t, mix->args[i])->type, *things = &op_of(t, mix->args[1 - i])->type;
+    if (shares->space != IR_UNIT || things->space != IR_UNIT || ir_type_has_dim(things, op->attr.dim)) return -1;
+    double n = 1;
+    for (uint8_t k = 0; k < shares->n_dims; k++) {
+        if (shares->dims[k] == op->attr.dim) continue;
+        if (ir_type_has_dim(&mix->type, shares->dims[k])) return -1;
+        n *= (double)t->r.b.m->dims.data[shares->dims[k]].size;
+    }
+    return n <= FEW_MATRICES ? i : -1;
+}
+
+static IrId read_mixed(Table *t, const IrOp *op, int places)
+{
+    Build *b = &t->r.b;
+    const IrOp *mix = op_of(t, op->args[0]);
+    IrId of[] = {mix->args[places], op->args[1]}, row[] = {t->r.map[of[0]], t->r.map[of[1]]}, args[2];
+    IrOp weights = *op;
+    weights.args = of;
+    ICE_UNLESS(ir_type_at(&op_of(t, of[0])->type, op->attr.dim, &op_of(t, of[1])->type, &weights.type));
+    b->span = op->span;
+    args[places] = reads(t, &weights) ? read_row(t, &weights)
+                                      : ir_add(b->m, b->f, IR_OP_at, weights.type, row, 2, op->attr, op->span);
+    args[1 - places] = t->r.map[mix->args[1 - places]];
+    return ir_add(b->m, b->f, IR_OP_contract, op->type, args, 2, (IrAttr){0}, op->span);
+}
+
 /* Can a kernel compute op where it is used? There, one-hots of what has no dims are its vectors. */
 static bool is_inline(const Table *t, const IrOp *op)
 {
@@ -164,16 +209,18 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
     Table t = {.ctx = ctx, .r = rewrite_begin(m, old)};
     for (IrId v = 0; v < old->ops.n; v++) {
         const IrOp *op = op_of(&t, v);
-        int64_t n = op->op == IR_OP_at ? m->dims.data[op->attr.dim].size : 0;
-        /* one-hots of fewer rows are half a vector */
-        bool table = is_table(&t, op),
-             read = table && n > (op->type.n_dims > 1 ? FEW_MATRICES : ctx->machine->lanes / 2);
-        if (read) t.r.map[v] = read_row(&t, op);
+        bool table = is_table(&t, op), read = table && reads(&t, op);
+        int mixed = read ? mixes(&t, op) : -1;
+        if (mixed >= 0) t.r.map[v] = read_mixed(&t, op, mixed);
+        else if (read) t.r.map[v] = read_row(&t, op);
         else if (op->op == IR_OP_at && !is_inline(&t, op)) t.r.map[v] = summed(&t, op);
         else copy_product(&t, v);
         if (!table) continue;
-        const char *how = read ? "is read where the index says" : "is one of few: no list of who reads it is made";
-        pass_remark_at(ctx, PASS_table, read, old, v, "a row of %lld %s", (long long)n, how);
+        const char *how = mixed >= 0 ? "is a mixture of few: it is mixed where the index says"
+                          : read     ? "is read where the index says"
+                                     : "is one of few: no list of who reads it is made";
+        pass_remark_at(ctx, PASS_table, read, old, v, "a row of %lld %s", (long long)m->dims.data[op->attr.dim].size,
+                       how);
     }
     return rewrite_end(&t.r);
 }

@@ -22,6 +22,8 @@ FAULTS = [
     ("passes/rewrite/keys.c", "if (!k->read) x = irb_select(b, has_place(k), x, irb_scalar(b, type.dtype, 0));", "", "keys"),
     ("passes/rewrite/keys.c", "(!divides || (k->facts[v] & sound) == sound)", "true", "passes"),
     ("passes/rewrite/keys.c", "k->uses[v] != 1 || ", "", "passes"),
+    ("passes/rewrite/table.c", "return n <= FEW_MATRICES ? i : -1;", "return i;", "passes"),
+    ("passes/rewrite/table.c", "args[1 - places] = t->r.map[mix->args[1 - places]];", "args[1 - places] = t->r.map[mix->args[0]];", "passes keys"),
     # machines
     ("passes/context/machine.c", "!*end && x >= row->least && x <= row->most && whole;", "!*end && x >= row->least && whole;", "machines"),
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),
