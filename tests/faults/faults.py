@@ -278,6 +278,9 @@ FAULTS = [
     ("runtime/half.h", "if (size > 0x7f800000) r = 0x7e00 | (size >> 13 & 0x1ff);", "if (size > 0x7f800000) r = 0x7c00;", "half"),
     ("codegen/cuda/head.cu", "(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)", "((bits + 0x7fff + (bits >> 16 & 1)) >> 16)", "half"),
     # processes of one run
+    ("runtime/peers.c", "l->sending == DONE) f->open--, p->sending[q]++;", "l->sending == DONE) f->open = 0, p->sending[q]++;", "peers"),
+    ("runtime/peers.c", "(!oldest || f->call < oldest->call)", "(!oldest || f->call > oldest->call)", "peers"),
+    ("runtime/peers.c", "if (move_some(p, &moved, &p->failed)) (void)broken(p, NULL);\n    leave(p);", "(void)move_some(p, &moved, NULL);\n    leave(p);", "peers"),
     ("runtime/peers.c", "if (got->bytes != l->in.left)", "if (got->bytes < 0)", "peers"),
     ("runtime/peers.c", "if (got->kind != own->kind || got->site != own->site || got->call != own->call)", "if (got->kind != own->kind || got->call != own->call)", "peers"),
     ("runtime/peers.c", "if (l->got.payload_sum != checksum(l->in.p, l->in.left))", "if (!l->got.magic)", "peers"),
