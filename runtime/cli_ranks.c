@@ -3,6 +3,7 @@
 #include "runtime/cone.h"
 #include "runtime/ranks.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     if (rt_peers_rank(c->peers) > 0 && !freopen("/dev/null", "w", stdout))
         return rt_fail_errno(c->st, RT_E_FILE_WRITE, "/dev/null");
     c->terminal &= rt_peers_rank(c->peers) == 0;
+    if (c->command == CMD_PLAN) signal(SIGPIPE, SIG_IGN); /* who reads it may leave: the others shall not miss rank 0 */
     RT_TRY(rt_cli_ranks_refuse(c));
     return agree(c);
 }
@@ -169,6 +171,9 @@ void rt_cli_ranks_close(RtCli *c, RtCode code)
     }
     rt_peers_close(c->peers);
     c->peers = NULL;
+    if (c->command != CMD_PLAN) return;
+    signal(SIGPIPE, SIG_DFL); /* once more what could not be written: it ends this process as it would end one alone */
+    if (fflush(stdout) || ferror(stdout)) putchar('\n'), fflush(stdout);
 }
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */

@@ -282,11 +282,10 @@ RtCode rt_overlap_bind(RtAcross *a, RtStatus *st)
     return RT_OK;
 }
 
-void rt_overlap_free(RtAcross *a)
+void rt_overlap_free(RtOverlap *o)
 {
-    RtOverlap *o = a->overlap;
     if (!o) return;
-    for (int64_t i = 0; o->orders && i < a->e->program->n_steps; i++) rt_block_free(&o->orders[i].block);
+    for (int64_t i = 0; o->orders && i < o->n_steps; i++) rt_block_free(&o->orders[i].block);
     free(o->orders);
     free(o->piece);
     free(o->transits);

@@ -124,7 +124,7 @@ typedef struct RtOverlap RtOverlap;
 /* Where r->overlap asks for it, once it is known what travels; then, whenever a is bound. */
 RtCode rt_overlap_make(RtAcross *a, RtStatus *st);
 RtCode rt_overlap_bind(RtAcross *a, RtStatus *st);
-void rt_overlap_free(RtAcross *a);
+void rt_overlap_free(RtOverlap *o);
 /* Runs a step that is not shared out, with what travels behind it and before it. */
 RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st);
 /* Iterations [lo, hi) of a step, while whatever is in flight moves. */
