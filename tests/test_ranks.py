@@ -165,6 +165,10 @@ def test_mpi():
     train(program, data, save="one.st")
     train(program, parts(data, 3, "ldg"), ranks=3, mpi=True)
     box.report("mpi", not same("one.st", "w.st") and "other weights")
+    stops = box.write("stops.sh", '#!/bin/bash\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && kill -STOP $$\nexec "$@"\n')
+    os.chmod(stops, 0o755)
+    r = box.run(MPI, "--oversubscribe", "-n", 3, stops, program, "train", "--data", box.path("parts"), "--deadline", 1, env=MPI_ENV, limit=30)
+    box.report("mpi_init", (r.rc != 7 and "exit code %s: %s" % (r.rc, r.err)) or (r.err.count("R903") != 1 and r.err))
 
 
 def test_bench():
@@ -259,6 +263,7 @@ def test_refused():
     box.refuses("other_number", argv + [p, "--ranks", 2], 3, "R912", "3 parts", "2 processes")
     box.refuses("one_process", argv + [p], 3, "R912", "3 parts", "mpirun -n P")
     box.refuses("flag", argv + [p, "--ranks", 3, "--cone", "on"], 1, "R911", "--cone")
+    box.refuses("overlap", argv + [p, "--ranks", 3, "--overlap", "some"], 1, "R403", "--overlap", "on or off")
     box.refuses("blas", argv + [p, "--ranks", 3, "--blas", "on"], 1, "R911", "--blas")
     found = box.write("found.gnn", models.text("edge_conv").replace("edge_conv(O = 8, nn = mlp(16))", "dynamic_edge(O = 8, nn = mlp(16), k = 3)"))
     near = build("found", data, found)
