@@ -269,20 +269,31 @@ static RtCode late(const RtPeers *p, const Flight *f, RtStatus *st)
                    who, n - 1, p->rank, p->deadline_s, here);
 }
 
-/* Until a call is over. *wait_s grows by the time in which nothing moved. */
-static RtCode move_until(RtPeers *p, const Flight *f, double *wait_s, RtStatus *st)
+/* Whether what is moved next is of a call that a peer has not begun. */
+static bool peer_is_behind(const RtPeers *p)
+{
+    const Flight *f = flight_oldest(p);
+    for (int q = 0; f && q < p->n; q++)
+        if (q != p->rank && f->links[q].receiving < PAYLOAD) return true;
+    return false;
+}
+
+/* Until a call is over. The seconds in which nothing moved are added to those of `of`. */
+static RtCode move_until(RtPeers *p, const Flight *f, RtPeersSite *of, RtStatus *st)
 {
     RtTransport *t = p->t;
-    double since = rt_now_ns(), looked = since;
+    double since = rt_now_ns(), looked = since, behind = 0;
     for (int64_t idle = 0;;) {
         bool moved;
         RT_TRY(move_some(p, &moved, st));
         double now = rt_now_ns();
         if (now - looked > SUSPENDED_NS) since += now - looked; /* this process was stopped, perhaps all were */
+        else if (!moved && peer_is_behind(p)) behind += now - looked;
         looked = now;
         if (moved || !f->open) {
-            if (idle) *wait_s += (now - since) * 1e-9;
+            if (idle) of->wait_s += (now - since) * 1e-9, of->behind_s += behind * 1e-9;
             since = now;
+            behind = 0;
             idle = 0;
             if (!f->open) return RT_OK;
             continue;
@@ -374,14 +385,14 @@ static RtCode flight_begin(RtPeers *p, int flight, Kind kind, uint32_t site, Sit
 static RtCode flight_finish(RtPeers *p, int flight, RtStatus *st)
 {
     RtCode code = RT_OK;
-    double none = 0;
+    RtPeersSite none = {0};
     assert(flight >= 0 && flight < p->n_flights && p->flights[flight].used);
     Flight *f = &p->flights[flight];
     if (p->broken) return failed_before(p, st);
     enter(p);
     if (f->open) {
         p->t->calls->waiting(p->t, true);
-        code = move_until(p, f, f->site ? &f->site->is.wait_s : &none, &p->failed);
+        code = move_until(p, f, f->site ? &f->site->is : &none, &p->failed);
         p->t->calls->waiting(p->t, false);
     }
     f->used = false;
@@ -703,9 +714,9 @@ static void print_row(FILE *f, int rank, const Site *s)
 {
     fprintf(f,
             "\n      {\"rank\": %d, \"bytes_out\": %lld, \"bytes_in\": %lld, \"rounds\": %lld, \"wait_s\": %.6f, "
-            "\"hidden_s\": %.6f",
+            "\"behind_s\": %.6f, \"hidden_s\": %.6f",
             rank, (long long)s->is.bytes_out, (long long)s->is.bytes_in, (long long)s->is.rounds, s->is.wait_s,
-            s->is.hidden_s);
+            s->is.behind_s, s->is.hidden_s);
     if (s->predicted)
         fprintf(f, ", \"predicted_bytes\": %lld, \"predicted_rounds\": %lld", (long long)s->predicted_bytes,
                 (long long)s->predicted_rounds);

@@ -74,6 +74,7 @@ void rt_peers_close(RtPeers *p);
 typedef struct RtPeersSite {
     int64_t bytes_out, bytes_in, rounds;
     double wait_s;   /* this process had nothing to do but wait for them, and nothing moved */
+    double behind_s; /* of these, those in which a peer had not begun the call: what is left waits for bytes */
     double hidden_s; /* it computed while they were the earliest call in flight */
 } RtPeersSite;
 const RtPeersSite *rt_peers_site(const RtPeers *p, int site);

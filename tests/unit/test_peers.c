@@ -174,6 +174,11 @@ static RtCode case_hidden(Rank *r)
     const RtPeersSite *first = rt_peers_site(r->p, SITE), *second = rt_peers_site(r->p, SITE + 1);
     RT_TRY(expect(r, first->wait_s == 0 && second->wait_s == 0, "it waited for what was there"));
     RT_TRY(expect(r, r->rank == 1 || first->hidden_s > 0.04, "nothing is hidden"));
+    if (r->rank == 1) usleep(80000);
+    RT_TRY(rt_peers_exchange(r->p, SITE + 2, r->out, sizes, r->in, sizes, &r->st));
+    const RtPeersSite *third = rt_peers_site(r->p, SITE + 2);
+    RT_TRY(expect(r, r->rank == 1 || third->behind_s > 0.04, "nobody was behind"));
+    RT_TRY(expect(r, third->behind_s <= third->wait_s, "others were behind for longer than it waited"));
     return expect(r, second->hidden_s < first->hidden_s || r->rank == 1, "what is behind another call is hidden too");
 }
 
