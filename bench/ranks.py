@@ -6,7 +6,7 @@ usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [options]
 bits      losses, metrics and weights of six networks on four data sets, split in 1 to 16 parts by every method, beside one process
 columns   columns that processes exchange for a GCN 602 -> 16 -> 41, and bytes for an R-MAT graph, beside what others' schemes would send
 memory    the peak of each process, measured and planned, for a graph of the size of ogbn-arxiv
-link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process
+link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process; what computing hides of what travels
 scaling   simulated: weak scaling to 1,024 ranks, of a graph of communities, one a rank, and of an R-MAT graph, as many rows a rank
 
 Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
@@ -353,29 +353,37 @@ def over_link(b, a, mine, other):
     with open(agent, "w", encoding="ascii") as f:
         f.write(AGENT % {"a": mine, "b": other})
     os.chmod(agent, 0o755)
-    data = generated(b, "quarter", 169343 // 4, 1166243 // 4, 128, 40)
+    data = generated(b, "linked", int(169343 * a.link_share), int(1166243 * a.link_share), 128, 40)
     parts = b.parts(data, 2, method)[0]
     mpi = ["ip", "netns", "exec", mine, "unshare", "--uts", "bash", "-c", "hostname %s; exec \"$@\"" % mine, "mpirun", "mpirun", "--allow-run-as-root",
            "--host", "10.77.0.1:1,10.77.0.2:1", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
            "--mca", "btl_tcp_if_include", "gn0", "--mca", "oob_tcp_if_include", "gn0", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
            "-n", "2"]
     for name in ("gcn", "sage"):
-        program = b.build(name + "link", two_layers(name, 64), data)
+        program = b.build(name + "link", two_layers(name, a.link_width), data)
         usual = ["--epochs", a.link_epochs, "--threads", "1", "--blas", "off", "--seed", "3"]
-        took, ledgers = {}, b.path("ledger.json")
+        took, sums = {}, {}
         for key, argv in (("one", [program, "train", "--data", data, "--save", b.path("one.st")]),
                           ("memory", [program, "train", "--data", parts, "--ranks", 2]),
-                          ("link", mpi + [program, "train", "--data", parts, "--ledger", ledgers, "--save", b.path("two.st")])):
+                          ("waiting", mpi + [program, "train", "--data", parts, "--overlap", "off", "--ledger", b.path("waiting.json")]),
+                          ("link", mpi + [program, "train", "--data", parts, "--ledger", b.path("link.json"), "--save", b.path("two.st")])):
             start = time.time()
             b.run(*argv, *usual, timeout=300)
             took[key] = time.time() - start
-        with open(ledgers, encoding="utf-8") as f, open(b.path("one.st"), "rb") as one, open(b.path("two.st"), "rb") as two:
-            sites = json.load(f)["sites"]
+        for key in ("waiting", "link"):  # of training, not of what is sent before
+            with open(b.path(key + ".json"), encoding="utf-8") as f:
+                sites = [s for s in json.load(f)["sites"] if s["name"].startswith("train_step:")]
+            sums[key] = {what: [sum(s["by_rank"][r][what] for s in sites) for r in (0, 1)] for what in ("bytes_out", "wait_s", "behind_s", "hidden_s")}
+        with open(b.path("one.st"), "rb") as one, open(b.path("two.st"), "rb") as two:
             equal = one.read() == two.read()
-        sums = [[sum(s["by_rank"][r][key] for s in sites) for r in (0, 1)] for key in ("bytes_out", "wait_s")]
-        rows.append([name, "%.1f" % took["one"], "%.1f" % took["memory"], "%.1f" % took["link"], " ".join(map(mb, sums[0])), "%.2f" % (max(sums[0]) * 8 / a.mbit / 1e6),
-                     " ".join("%.2f" % s for s in sums[1]), "equal" if equal else "differ"])
-    table(["network", "one process, s", "two that share memory, s", "two over the link, s", "MB sent by each", "most bytes / rate, s", "waited by each, s", "weights"], rows)
+        before, after = ({what: sum(sums[key][what]) for what in ("wait_s", "behind_s", "hidden_s")} for key in ("waiting", "link"))
+        bytes_before, bytes_after = (x["wait_s"] - x["behind_s"] for x in (before, after))
+        rows.append([name, "%.1f" % took["one"], "%.1f" % took["memory"], "%.1f" % took["waiting"], "%.1f" % took["link"], " ".join(map(mb, sums["link"]["bytes_out"])),
+                     "%.2f" % (max(sums["link"]["bytes_out"]) * 8 / a.mbit / 1e6), "%.2f, %.2f" % (bytes_before, before["behind_s"]),
+                     "%.2f, %.2f" % (bytes_after, after["behind_s"]), "%.2f" % after["hidden_s"],
+                     "%.0f %%" % (100 - 100 * bytes_after / bytes_before), "equal" if equal else "differ"])
+    table(["network", "one process, s", "two that share memory, s", "over the link without overlap, s", "with, s", "MB sent by each", "most bytes / rate, s",
+           "both waited for bytes, for the other's call, without overlap, s", "with, s", "hidden, s", "less waiting for bytes", "weights"], rows)
 
 
 # ---- scaling -------------------------------------------------------------------------------------------------------
@@ -441,6 +449,8 @@ def main():
     ap.add_argument("--nodes", type=int, default=16384, help="columns: nodes of the graph, with 10 edges each")
     ap.add_argument("--share", type=float, default=1, help="memory: share of the size of arxiv")
     ap.add_argument("--mbit", type=int, default=1000, help="link: Mbit/s")
+    ap.add_argument("--link-share", type=float, default=0.25, help="link: share of the size of arxiv")
+    ap.add_argument("--link-width", type=int, default=64, help="link: width of the layers")
     ap.add_argument("--link-epochs", type=int, default=10, help="link: epochs of a run")
     ap.add_argument("--scale", type=lambda s: [int(x) for x in s.split(",")], default=[1, 4, 16, 64, 256, 1024], help="scaling: numbers of ranks")
     ap.add_argument("--graphs", type=lambda s: s.split(","), default=["communities", "rmat"], help="scaling: kinds of graphs")

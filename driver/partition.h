@@ -65,11 +65,12 @@ const char *partition_metis(Arena *a, const Metis *m, const Units *u, int32_t pa
 
 typedef struct Part {
     int64_t owned, halo, edges;  /* nodes that it owns; that it reads of others; edges with an end that it owns */
+    int64_t inner;               /* nodes that it owns, none of whose edges leads to another part's */
     int64_t edges_in, edges_out; /* of these: with an owned target, with an owned source */
     int64_t sent;                /* rows that it sends: a node that it owns and k other parts read counts k times */
     int64_t graphs;              /* of a batch */
     int64_t bytes;               /* of its arrays, once they are written */
-    const int32_t *nodes;        /* [owned + halo] ids: owned ascending, then halo ascending */
+    const int32_t *nodes;        /* [owned + halo] ids: inner, others that it owns, halo; each ascending */
     const int32_t *edge_ids;     /* [edges] ascending */
     const int32_t *graph_ids;    /* [graphs] ascending */
 } Part;

@@ -45,7 +45,7 @@ static void put_edges(Arena *a, const Folder *f, Split *s)
     }
 }
 
-/* seen [nodes]: the last part, plus 1, that a node was put into the halo of. */
+/* seen [nodes]: the last part, plus 1, that a node was put into the halo of, or at whose border it was found. */
 static void put_nodes(Arena *a, const Folder *f, Split *s, int32_t r, const int32_t *owned, int32_t *seen,
                       int32_t *halo)
 {
@@ -53,7 +53,9 @@ static void put_nodes(Arena *a, const Folder *f, Split *s, int32_t r, const int3
     for (int64_t i = 0; i < p->edges; i++) {
         const int32_t ends[] = {f->src[p->edge_ids[i]], f->dst[p->edge_ids[i]]};
         for (int k = 0; k < 2; k++) {
-            if (s->owner[ends[k]] == r || seen[ends[k]] == r + 1) continue;
+            if (s->owner[ends[k]] == r) continue;
+            seen[ends[1 - k]] = r + 1;
+            if (seen[ends[k]] == r + 1) continue;
             seen[ends[k]] = r + 1;
             halo[p->halo++] = ends[k];
             s->parts[s->owner[ends[k]]].sent++;
@@ -61,7 +63,10 @@ static void put_nodes(Arena *a, const Folder *f, Split *s, int32_t r, const int3
     }
     qsort(halo, (size_t)p->halo, sizeof *halo, ascending);
     int32_t *nodes = ARENA_ARRAY(a, int32_t, p->owned + p->halo);
-    if (p->owned) memcpy(nodes, owned, (size_t)p->owned * sizeof *nodes);
+    for (int64_t i = 0; i < p->owned; i++)
+        if (seen[owned[i]] != r + 1) nodes[p->inner++] = owned[i];
+    for (int64_t i = 0, at = p->inner; i < p->owned; i++)
+        if (seen[owned[i]] == r + 1) nodes[at++] = owned[i];
     if (p->halo) memcpy(nodes + p->owned, halo, (size_t)p->halo * sizeof *nodes);
     p->nodes = nodes;
 }

@@ -44,7 +44,7 @@ static cJSON *parse(Session *s, const char *path, const char *text)
     cJSON *json = cJSON_Parse(text);
     const char *wrong = NULL;
     if (!cJSON_IsObject(json)) wrong = "it is not a JSON object";
-    else if (number(json, "format") != 1) wrong = "its format is not 1";
+    else if (number(json, "format") != 2) wrong = "its format is not 2";
     else if (number(json, "parts") < 1 || number(json, "parts") > INT32_MAX || number(json, "nodes") < 0 ||
              number(json, "nodes") >= INT32_MAX || number(json, "edges") < 0 || number(json, "edges") >= INT32_MAX)
         wrong = "parts, nodes or edges is no count";
@@ -147,8 +147,8 @@ static bool read_owner(Check *c)
     return true;
 }
 
-/* The part's nodes: those that it owns, then those of others, both ascending; with whom these are. */
-static bool check_nodes(Check *c, Arena *a, int r, int64_t owned, int64_t halo, int32_t *nodes)
+/* The part's nodes: inner ones, others that it owns, those of others, each ascending; with whom these are. */
+static bool check_nodes(Check *c, Arena *a, int r, int64_t inner, int64_t owned, int64_t halo, int32_t *nodes)
 {
     Npy ids, owners;
     const char *file = arena_printf(a, "part-%d/node_id.npy", r),
@@ -157,7 +157,8 @@ static bool check_nodes(Check *c, Arena *a, int r, int64_t owned, int64_t halo, 
     int64_t v = 0;
     for (int64_t i = 0; i < owned + halo; i++) {
         double id = npy_at(&ids, i);
-        if (!(id >= 0 && id < (double)c->nodes) || (i != 0 && i != owned && id <= npy_at(&ids, i - 1)))
+        bool first = !i || i == inner || i == owned;
+        if (!(id >= 0 && id < (double)c->nodes) || (!first && id <= npy_at(&ids, i - 1)))
             return wrong(c, E0615, file,
                          arena_printf(c->s->arena, "item %lld is %.17g, wanted ids that ascend, below %lld",
                                       (long long)i, id, (long long)c->nodes));
@@ -179,8 +180,8 @@ static bool check_nodes(Check *c, Arena *a, int r, int64_t owned, int64_t halo, 
 }
 
 /* The part's edges: each has an end that the part owns, and joins the nodes that other parts say; each halo node is an
-   end of one. */
-static bool check_edges(Check *c, Arena *a, int r, int64_t owned, int64_t halo, const int32_t *nodes)
+   end of one; inner nodes are those that none joins to a halo node. */
+static bool check_edges(Check *c, Arena *a, int r, int64_t inner, int64_t owned, int64_t halo, const int32_t *nodes)
 {
     Npy ids, ends;
     const char *file = arena_printf(a, "part-%d/edge_id.npy", r), *index = arena_printf(a, "part-%d/edge_index.npy", r);
@@ -202,8 +203,9 @@ static bool check_edges(Check *c, Arena *a, int r, int64_t owned, int64_t halo, 
                     c, E0615, index,
                     arena_printf(c->s->arena, "edge %lld has an end that is no node of the part", (long long)e));
             at[k] = (int64_t)ends_at[k];
-            read[at[k]] = true;
         }
+        for (int k = 0; k < 2; k++)
+            if (at[k] >= owned) read[at[k]] = read[at[1 - k]] = true;
         if (at[0] >= owned && at[1] >= owned)
             return wrong(c, E0615, index,
                          arena_printf(c->s->arena, "edge %lld has no end that the part owns", (long long)e));
@@ -213,14 +215,18 @@ static bool check_edges(Check *c, Arena *a, int r, int64_t owned, int64_t halo, 
                          arena_printf(c->s->arena, "edge %lld joins %d and %d, in another part %d and %d", (long long)e,
                                       nodes[at[0]], nodes[at[1]], c->src[e], c->dst[e]));
     }
-    for (int64_t i = owned; i < owned + halo; i++)
-        if (!read[i])
-            return wrong(c, E0615, index, arena_printf(c->s->arena, "no edge has halo node %d as an end", nodes[i]));
+    for (int64_t i = 0; i < owned + halo; i++) {
+        if (read[i] == (i >= inner)) continue;
+        const char *what = i >= owned   ? "no edge has halo node %d as an end"
+                           : i >= inner ? "no edge joins node %d, which is no inner one, to a node of another part"
+                                        : "an edge joins inner node %d to a node of another part";
+        return wrong(c, E0615, index, arena_printf(c->s->arena, what, nodes[i]));
+    }
     return true;
 }
 
 /* part.json against partition.json. */
-static bool check_words(Check *c, Arena *a, int r, int64_t *owned, int64_t *halo)
+static bool check_words(Check *c, Arena *a, int r, int64_t *inner, int64_t *owned, int64_t *halo)
 {
     const char *why = NULL, *file = arena_printf(a, "part-%d/part.json", r);
     size_t n = 0;
@@ -228,14 +234,15 @@ static bool check_words(Check *c, Arena *a, int r, int64_t *owned, int64_t *halo
     cJSON *json = text ? cJSON_ParseWithLength(text, n) : NULL;
     const cJSON *rank = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(c->json, "ranks"), r);
     const char *bad = NULL;
+    *inner = number(json, "inner");
     *owned = number(json, "owned");
     *halo = number(json, "halo");
     DiagCode code = cJSON_IsObject(json) ? E0615 : E0614;
     if (code == E0614) bad = "it cannot be read as a JSON object";
-    else if (number(json, "format") != 1 || number(json, "rank") != r || number(json, "parts") != c->parts ||
+    else if (number(json, "format") != 2 || number(json, "rank") != r || number(json, "parts") != c->parts ||
              number(json, "nodes") != c->nodes || number(json, "edges") != c->edges ||
              *owned != number(rank, "owned") || *halo != number(rank, "halo") || *owned < 0 || *halo < 0 ||
-             *owned + *halo > c->nodes)
+             *inner < 0 || *inner > *owned || *owned + *halo > c->nodes)
         bad = "its counts are not those of partition.json";
     else if (strcmp(word(json, "partition"), word(c->json, "digest")) != 0) bad = "it is a part of another partition";
     cJSON_Delete(json);
@@ -247,11 +254,11 @@ static bool check_part(Check *c, int r)
     Arena *a = arena_new();
     const char *folder = arena_printf(c->s->arena, "%s/part-%d", c->path, r), *why = NULL;
     size_t n = 0;
-    int64_t owned, halo;
-    bool ok = data_verify_folder(c->s, folder, &n) && check_words(c, a, r, &owned, &halo);
+    int64_t inner, owned, halo;
+    bool ok = data_verify_folder(c->s, folder, &n) && check_words(c, a, r, &inner, &owned, &halo);
     if (ok) {
         int32_t *nodes = ARENA_ARRAY(a, int32_t, owned + halo);
-        ok = check_nodes(c, a, r, owned, halo, nodes) && check_edges(c, a, r, owned, halo, nodes);
+        ok = check_nodes(c, a, r, inner, owned, halo, nodes) && check_edges(c, a, r, inner, owned, halo, nodes);
     }
     c->n_files += n;
     char **files = data_list(a, folder, "", &n);

@@ -54,7 +54,7 @@ static bool put_array(Writer *w, Arena *a, int32_t r, const char *stem, const ch
     return true;
 }
 
-/* Ids of the part's rows of a space, ascending but for halo nodes; NULL: all there are. */
+/* Ids of the part's rows of a space; NULL: all there are. */
 static const int32_t *rows_of(const Part *p, Rows rows, int64_t *n)
 {
     *n = rows == ROWS_NODE ? p->owned + p->halo : rows == ROWS_EDGE ? p->edges : p->graphs;
@@ -283,7 +283,7 @@ static const char *partition_json(const Writer *w, const Method *m, const char *
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(w->f->meta, "name");
     strbuf_printf(
         &b,
-        "{\n \"format\": 1,\n \"parts\": %d,\n \"method\": \"%s\",\n \"objective\": \"%s\",\n \"seed\": %lld,\n"
+        "{\n \"format\": 2,\n \"parts\": %d,\n \"method\": \"%s\",\n \"objective\": \"%s\",\n \"seed\": %lld,\n"
         " \"nodes\": %lld,\n \"edges\": %lld,\n",
         split->n_parts, m->name, m->objective, (long long)m->seed, (long long)w->f->nodes, (long long)w->f->edges);
     if (w->f->batch) strbuf_printf(&b, " \"graphs\": %lld,\n", (long long)w->f->graphs);
@@ -320,11 +320,12 @@ static bool put_all(Writer *w, const Method *m, const char **json)
     partition_digest(a, &sorted, digest);
     for (int32_t r = 0; r < split->n_parts; r++) {
         const Part *p = &split->parts[r];
-        const char *text = arena_printf(a,
-                                        "{\"format\": 1, \"rank\": %d, \"parts\": %d, \"nodes\": %lld, \"edges\": "
-                                        "%lld, \"owned\": %lld, \"halo\": %lld, \"partition\": \"%s\"}\n",
-                                        r, split->n_parts, (long long)w->f->nodes, (long long)w->f->edges,
-                                        (long long)p->owned, (long long)p->halo, digest);
+        const char *text = arena_printf(
+            a,
+            "{\"format\": 2, \"rank\": %d, \"parts\": %d, \"nodes\": %lld, \"edges\": "
+            "%lld, \"owned\": %lld, \"inner\": %lld, \"halo\": %lld, \"partition\": \"%s\"}\n",
+            r, split->n_parts, (long long)w->f->nodes, (long long)w->f->edges, (long long)p->owned, (long long)p->inner,
+            (long long)p->halo, digest);
         if (!put(w, a, arena_printf(a, "part-%d/part.json", r), text, strlen(text))) return false;
     }
     *json = partition_json(w, m, digest);

@@ -3,6 +3,7 @@
 #include "runtime/cone.h"
 #include "runtime/ranks.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,13 @@ static RtCode parse_deadline(const RtCli *c, double *seconds)
     *seconds = strtod(text, &end);
     if (end != text && !*end && *seconds > 0 && *seconds < 1e6) return RT_OK;
     return rt_fail(c->st, RT_E_CLI_VALUE, "--deadline", NULL, "found `%.60s`, wanted seconds", text);
+}
+
+static RtCode check_overlap(const RtCli *c)
+{
+    const char *text = c->values[OPT_OVERLAP];
+    if (!text || !strcmp(text, "on") || !strcmp(text, "off")) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--overlap", NULL, "found `%.60s`, wanted on or off", text);
 }
 
 static RtCode parse_sums(const RtCli *c, bool *local)
@@ -76,6 +84,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
                        "it is for ranks that are simulated");
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
+    RT_TRY(check_overlap(c));
     RT_TRY(parse_sums(c, &(bool){false}));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(rt_cli_ranks_refuse(c));
@@ -92,6 +101,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     if (rt_peers_rank(c->peers) > 0 && !freopen("/dev/null", "w", stdout))
         return rt_fail_errno(c->st, RT_E_FILE_WRITE, "/dev/null");
     c->terminal &= rt_peers_rank(c->peers) == 0;
+    if (c->command == CMD_PLAN) signal(SIGPIPE, SIG_IGN); /* who reads it may leave: the others shall not miss rank 0 */
     RT_TRY(rt_cli_ranks_refuse(c));
     return agree(c);
 }
@@ -124,6 +134,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
+    s->ranks->overlap = !c->values[OPT_OVERLAP] || !strcmp(c->values[OPT_OVERLAP], "on");
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;
@@ -160,6 +171,9 @@ void rt_cli_ranks_close(RtCli *c, RtCode code)
     }
     rt_peers_close(c->peers);
     c->peers = NULL;
+    if (c->command != CMD_PLAN) return;
+    signal(SIGPIPE, SIG_DFL); /* once more what could not be written: it ends this process as it would end one alone */
+    if (fflush(stdout) || ferror(stdout)) putchar('\n'), fflush(stdout);
 }
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */

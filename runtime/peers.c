@@ -1,6 +1,7 @@
 /* Messages between processes (see peers.h): a header before each says where the sender is and what follows, and is
-   checked before anything that follows is received. All that waits does so in `transfer`. What carries the bytes is a
-   transport. */
+   checked before anything that follows is received. Calls that were begun and are not over are flights; each peer's
+   messages are moved in the order of the calls, those of one call at a time. All that waits does so in `move_until`. What
+   carries the bytes is a transport. */
 #include "runtime/peers.h"
 #include "runtime/clock.h"
 #include "runtime/file.h"
@@ -25,7 +26,7 @@ typedef struct Header { /* before each message, also one of no bytes */
 } Header;
 static const uint32_t MAGIC = 0x676e7072;
 
-typedef enum { HEADER, PAYLOAD, DONE } Stage;
+typedef enum { QUEUED, HEADER, PAYLOAD, DONE } Stage; /* QUEUED: behind those of earlier calls */
 
 typedef struct Link { /* with one peer, during one call */
     RtMove out, in;   /* the whole messages */
@@ -40,13 +41,24 @@ typedef struct Site {
     char name[SITE_NAME];
 } Site;
 
+typedef struct Flight {
+    bool used;
+    uint64_t call;
+    Site *site;  /* NULL: of a comparison */
+    Link *links; /* [n] stay where they are while the transport moves their headers */
+    int open;    /* messages to and from peers that are not over */
+} Flight;
+
 struct RtPeers {
     RtTransport *t; /* NULL: this process is alone */
     int rank, n;
     double deadline_s;
-    Link *links;   /* [n] */
-    int64_t *each; /* [n] sizes */
-    char *given;   /* [n][GIVEN] what processes compare */
+    Flight *flights; /* [n_flights] in any order; their numbers are given to who finishes them */
+    int n_flights;
+    uint64_t *sending, *receiving; /* [n] the call whose message to or from a peer is moved next */
+    double left_ns;                /* when this module was left, where calls are in flight */
+    int64_t *each;                 /* [n] sizes */
+    char *given;                   /* [n][GIVEN] what processes compare */
     uint64_t calls;
     const char *question;    /* of a comparison */
     Site *pages[SITE_PAGES]; /* [SITE_PAGE] each, or NULL */
@@ -140,10 +152,9 @@ static const char *where(const RtPeers *p, const Header *h, char *text, size_t s
     return text;
 }
 
-static RtCode check_header(const RtPeers *p, int q, RtStatus *st)
+static RtCode check_header(const RtPeers *p, const Link *l, int q, RtStatus *st)
 {
     char here[160], there[160];
-    const Link *l = &p->links[q];
     const Header *got = &l->got, *own = &l->sent;
     where(p, own, here, sizeof here);
     if (got->magic != MAGIC || got->sum != header_sum(got) || got->rank != (uint32_t)q)
@@ -161,46 +172,96 @@ static RtCode check_header(const RtPeers *p, int q, RtStatus *st)
     return RT_OK;
 }
 
-/* Takes the next stage of what goes to and comes from peer q, as far as its bytes were moved; *open: whether more has to
-   be moved. */
-static RtCode link_advance(RtPeers *p, int q, bool *open, RtStatus *st)
+/* ---- calls in flight ---- */
+
+static Flight *flight_of(const RtPeers *p, uint64_t call)
+{
+    for (int i = 0; i < p->n_flights; i++)
+        if (p->flights[i].used && p->flights[i].call == call) return &p->flights[i];
+    return NULL;
+}
+
+/* The earliest call that is not over: what is moved now, or next, is its. */
+static Flight *flight_oldest(const RtPeers *p)
+{
+    Flight *oldest = NULL;
+    for (int i = 0; i < p->n_flights; i++) {
+        Flight *f = &p->flights[i];
+        if (f->used && f->open && (!oldest || f->call < oldest->call)) oldest = f;
+    }
+    return oldest;
+}
+
+/* Whoever enters this module has computed since it was left, and what was in flight is hidden behind that. It is told of
+   the earliest call alone, so that no second counts twice. */
+static void enter(RtPeers *p)
+{
+    Flight *f = flight_oldest(p);
+    if (f && f->site) f->site->is.hidden_s += (rt_now_ns() - p->left_ns) * 1e-9;
+}
+
+static void leave(RtPeers *p) { p->left_ns = rt_now_ns(); }
+
+/* Goes on with what is sent to peer q, as far as the bytes before it were moved. */
+static void send_next(RtPeers *p, int q)
+{
+    RtMove *out = &p->t->out[q];
+    for (Flight *f; !out->left && (f = flight_of(p, p->sending[q]));) {
+        Link *l = &f->links[q];
+        l->sending++;
+        if (l->sending == HEADER) *out = (RtMove){(char *)&l->sent, sizeof l->sent};
+        if (l->sending == PAYLOAD) *out = l->out;
+        if (l->sending == DONE) f->open--, p->sending[q]++;
+    }
+}
+
+static RtCode receive_next(RtPeers *p, int q, RtStatus *st)
 {
     char here[160];
-    Link *l = &p->links[q];
-    RtMove *out = &p->t->out[q], *in = &p->t->in[q];
-    if (l->sending == HEADER && !out->left) {
-        l->sending = PAYLOAD;
-        *out = l->out;
+    RtMove *in = &p->t->in[q];
+    for (Flight *f; !in->left && (f = flight_of(p, p->receiving[q]));) {
+        Link *l = &f->links[q];
+        l->receiving++;
+        if (l->receiving == HEADER) *in = (RtMove){(char *)&l->got, sizeof l->got};
+        if (l->receiving == PAYLOAD) {
+            RT_TRY(check_header(p, l, q, st));
+            *in = l->in;
+        }
+        if (l->receiving == DONE) {
+            if (l->got.payload_sum != checksum(l->in.p, l->in.left))
+                return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got %lld damaged bytes from rank %d, in %s",
+                               p->rank, (long long)l->in.left, q, where(p, &l->sent, here, sizeof here));
+            f->open--, p->receiving[q]++;
+        }
     }
-    if (l->sending == PAYLOAD && !out->left) l->sending = DONE;
-    if (l->receiving == HEADER && !in->left) {
-        RT_TRY(check_header(p, q, st));
-        l->receiving = PAYLOAD;
-        *in = l->in;
+    return RT_OK;
+}
+
+/* Moves what can be moved now. */
+static RtCode move_some(RtPeers *p, bool *moved, RtStatus *st)
+{
+    RT_TRY(p->t->calls->progress(p->t, moved, st));
+    for (int i = 1; i < p->n; i++) {
+        int q = (p->rank + i) % p->n;
+        send_next(p, q);
+        RT_TRY(receive_next(p, q, st));
     }
-    if (l->receiving == PAYLOAD && !in->left) {
-        if (l->got.payload_sum != checksum(l->in.p, l->in.left))
-            return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got %lld damaged bytes from rank %d, in %s",
-                           p->rank, (long long)l->in.left, q, where(p, &l->sent, here, sizeof here));
-        l->receiving = DONE;
-    }
-    *open = l->sending != DONE || l->receiving != DONE;
     return RT_OK;
 }
 
 /* The peer that is waited for: one that does not wait itself, if there is such a one. */
-static RtCode late(const RtPeers *p, RtStatus *st)
+static RtCode late(const RtPeers *p, const Flight *f, RtStatus *st)
 {
     char here[160];
     int who = -1, n = 0;
     for (int q = 0; q < p->n; q++) {
-        const Link *l = &p->links[q];
+        const Link *l = &f->links[q];
         if (q == p->rank || (l->sending == DONE && l->receiving == DONE)) continue;
         if (who < 0 || (p->t->calls->waits(p->t, who) && !p->t->calls->waits(p->t, q))) who = q;
         n++;
     }
     assert(who >= 0);
-    where(p, &p->links[who].sent, here, sizeof here);
+    where(p, &f->links[who].sent, here, sizeof here);
     if (n == 1)
         return rt_fail(st, RT_E_PEER_LATE, NULL, NULL, "rank %d does not answer rank %d within %g s, in %s", who,
                        p->rank, p->deadline_s, here);
@@ -208,31 +269,37 @@ static RtCode late(const RtPeers *p, RtStatus *st)
                    who, n - 1, p->rank, p->deadline_s, here);
 }
 
-/* Moves all that the links ask for. *wait_s grows by the time in which nothing moved. */
-static RtCode move_all(RtPeers *p, double *wait_s, RtStatus *st)
+/* Whether what is moved next is of a call that a peer has not begun. */
+static bool peer_is_behind(const RtPeers *p)
+{
+    const Flight *f = flight_oldest(p);
+    for (int q = 0; f && q < p->n; q++)
+        if (q != p->rank && f->links[q].receiving < PAYLOAD) return true;
+    return false;
+}
+
+/* Until a call is over. The seconds in which nothing moved are added to those of `of`. */
+static RtCode move_until(RtPeers *p, const Flight *f, RtPeersSite *of, RtStatus *st)
 {
     RtTransport *t = p->t;
-    double since = rt_now_ns(), looked = since;
+    double since = rt_now_ns(), looked = since, behind = 0;
     for (int64_t idle = 0;;) {
-        bool moved, any = false;
-        RT_TRY(t->calls->progress(t, &moved, st));
-        for (int i = 1; i < p->n; i++) {
-            bool open = false;
-            RT_TRY(link_advance(p, (p->rank + i) % p->n, &open, st));
-            any |= open;
-        }
+        bool moved;
+        RT_TRY(move_some(p, &moved, st));
         double now = rt_now_ns();
         if (now - looked > SUSPENDED_NS) since += now - looked; /* this process was stopped, perhaps all were */
+        else if (!moved && peer_is_behind(p)) behind += now - looked;
         looked = now;
-        if (moved || !any) {
-            if (idle) *wait_s += (now - since) * 1e-9;
+        if (moved || !f->open) {
+            if (idle) of->wait_s += (now - since) * 1e-9, of->behind_s += behind * 1e-9;
             since = now;
+            behind = 0;
             idle = 0;
-            if (!any) return RT_OK;
+            if (!f->open) return RT_OK;
             continue;
         }
         RT_TRY(t->calls->lost(t, st));
-        if (now - since > p->deadline_s * 1e9) return late(p, st);
+        if (now - since > p->deadline_s * 1e9) return late(p, f, st);
         t->calls->rest(t, idle++);
     }
 }
@@ -246,30 +313,55 @@ static RtCode broken(RtPeers *p, RtStatus *st)
     return p->failed.code;
 }
 
-/* Moves links[q].out and .in of all q. */
-static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtStatus *st)
+static RtCode failed_before(const RtPeers *p, RtStatus *st)
 {
+    if (st) *st = p->failed;
+    return p->failed.code;
+}
+
+/* A flight for the next call, whose messages are to be said before it is begun. */
+static RtCode flight_take(RtPeers *p, int *flight, RtStatus *st)
+{
+    int i = 0;
+    if (p->broken) return failed_before(p, st);
+    while (i < p->n_flights && p->flights[i].used) i++;
     RtCode code = RT_OK;
-    RtMove own[2] = {p->links[p->rank].out, p->links[p->rank].in};
+    if (i == p->n_flights) {
+        code = rt_grow(&p->flights, i + 1, sizeof *p->flights, "messages between processes", &p->failed);
+        if (!code) p->flights[i] = (Flight){0};
+        if (!code) code = rt_alloc(&p->flights[i].links, p->n, sizeof(Link), "messages between processes", &p->failed);
+        if (!code) p->n_flights++;
+    }
+    *flight = i;
+    return code ? broken(p, st) : RT_OK;
+}
+
+/* site: of the header. s: NULL for comparisons. */
+static RtCode flight_begin(RtPeers *p, int flight, Kind kind, uint32_t site, Site *s, RtStatus *st)
+{
+    Flight *f = &p->flights[flight];
+    RtMove *out = &f->links[p->rank].out, *in = &f->links[p->rank].in, summed = {NULL, -1};
+    uint64_t sum = 0;
+    bool moved;
+    enter(p);
     p->calls++;
     p->agreed = RT_OK;
-    if (own[0].left != own[1].left)
-        code = rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "rank %d sends itself %lld bytes and wants %lld",
-                       p->rank, (long long)own[0].left, (long long)own[1].left);
-    if (code) return broken(p, st);
-    if (own[0].left && own[0].p != own[1].p) memmove(own[1].p, own[0].p, (size_t)own[0].left);
-    if (p->n == 1) return RT_OK;
-    RtMove summed = {NULL, -1};
-    uint64_t sum = 0;
+    if (out->left != in->left) {
+        (void)rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "rank %d sends itself %lld bytes and wants %lld",
+                      p->rank, (long long)out->left, (long long)in->left);
+        return broken(p, st);
+    }
+    if (out->left && out->p != in->p) memmove(in->p, out->p, (size_t)out->left);
+    *f = (Flight){.used = true, .call = p->calls, .site = s, .links = f->links, .open = 2 * (p->n - 1)};
     for (int q = 0; q < p->n; q++) {
-        Link *l = &p->links[q];
+        Link *l = &f->links[q];
         if (q == p->rank) continue;
         if (l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
             summed = l->out;
             sum = checksum(summed.p, summed.left);
         }
-        assert(l->out.left >= 0 && l->in.left >= 0 && !p->t->out[q].left && !p->t->in[q].left);
-        l->sending = l->receiving = HEADER;
+        assert(l->out.left >= 0 && l->in.left >= 0);
+        l->sending = l->receiving = QUEUED;
         l->sent = (Header){.magic = MAGIC,
                            .kind = kind,
                            .site = site,
@@ -278,83 +370,142 @@ static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtS
                            .bytes = l->out.left,
                            .payload_sum = sum};
         l->sent.sum = header_sum(&l->sent);
-        p->t->out[q] = (RtMove){(char *)&l->sent, sizeof l->sent};
-        p->t->in[q] = (RtMove){(char *)&l->got, sizeof l->got};
     }
-    p->t->calls->waiting(p->t, true);
-    code = move_all(p, wait_s, &p->failed);
-    p->t->calls->waiting(p->t, false);
+    for (int q = 0; q < p->n; q++) {
+        if (q == p->rank) continue;
+        send_next(p, q); /* a first time, so that the transport has something to move */
+        if (receive_next(p, q, &p->failed)) return broken(p, st);
+    }
+    RtCode code = p->n > 1 ? move_some(p, &moved, &p->failed) : RT_OK;
+    leave(p);
     return code ? broken(p, st) : RT_OK;
 }
 
-static RtCode failed_before(const RtPeers *p, RtStatus *st)
+/* Until the flight's call is over; then its number is free. */
+static RtCode flight_finish(RtPeers *p, int flight, RtStatus *st)
 {
-    if (st) *st = p->failed;
-    return p->failed.code;
+    RtCode code = RT_OK;
+    RtPeersSite none = {0};
+    assert(flight >= 0 && flight < p->n_flights && p->flights[flight].used);
+    Flight *f = &p->flights[flight];
+    if (p->broken) return failed_before(p, st);
+    enter(p);
+    if (f->open) {
+        p->t->calls->waiting(p->t, true);
+        code = move_until(p, f, f->site ? &f->site->is : &none, &p->failed);
+        p->t->calls->waiting(p->t, false);
+    }
+    f->used = false;
+    leave(p);
+    return code ? broken(p, st) : RT_OK;
 }
 
-/* Moves what the links say for a site. A size below 0 is the caller's fault. */
-static RtCode transfer_at(RtPeers *p, Kind kind, int site, RtStatus *st)
+/* Begins a call for a site. A size below 0 is the caller's fault. */
+static RtCode begin_at(RtPeers *p, int flight, Kind kind, int site, RtStatus *st)
 {
     Site *s = NULL;
     if (site_make(p, site, &s, &p->failed)) return broken(p, st);
-    for (int q = 0; q < p->n; q++) {
-        const Link *l = &p->links[q];
-        if (l->out.left < 0 || l->in.left < 0) {
+    const Link *links = p->flights[flight].links;
+    for (int q = 0; q < p->n; q++)
+        if (links[q].out.left < 0 || links[q].in.left < 0) {
             (void)rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "site %d: a size below 0 for rank %d", site, q);
             return broken(p, st);
         }
+    return flight_begin(p, flight, kind, (uint32_t)site, s, st);
+}
+
+RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
+                               const int64_t *in_bytes, int *flight, RtStatus *st)
+{
+    char *from = (char *)(uintptr_t)out, *to = in;
+    RT_TRY(flight_take(p, flight, st));
+    for (int q = 0; q < p->n; q++) {
+        p->flights[*flight].links[q].out = (RtMove){from, out_bytes[q]};
+        p->flights[*flight].links[q].in = (RtMove){to, in_bytes[q]};
+        if (out_bytes[q] > 0) from += out_bytes[q];
+        if (in_bytes[q] > 0) to += in_bytes[q];
     }
-    RT_TRY(transfer(p, kind, (uint32_t)site, &s->is.wait_s, st));
-    s->is.rounds++;
+    return begin_at(p, *flight, EXCHANGE, site, st);
+}
+
+static void links_gather(const RtPeers *p, Link *links, const void *out, const int64_t *bytes, char *in)
+{
+    RtMove own = {NULL, bytes[p->rank]};
+    for (int q = 0; q < p->n; q++) {
+        links[q].in = (RtMove){in, bytes[q]};
+        if (q == p->rank) own.p = out ? (char *)(uintptr_t)out : in;
+        if (bytes[q] > 0) in += bytes[q];
+    }
+    for (int q = 0; q < p->n; q++) links[q].out = own;
+}
+
+RtCode rt_peers_gather_begin(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, int *flight,
+                             RtStatus *st)
+{
+    RT_TRY(flight_take(p, flight, st));
+    links_gather(p, p->flights[*flight].links, out, bytes, in);
+    return begin_at(p, *flight, GATHER, site, st);
+}
+
+RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st)
+{
+    RT_TRY(flight_finish(p, flight, st));
+    const Flight *f = &p->flights[flight];
+    f->site->is.rounds++;
     for (int q = 0; q < p->n; q++) {
         if (q == p->rank) continue;
-        s->is.bytes_out += p->links[q].out.left;
-        s->is.bytes_in += p->links[q].in.left;
+        f->site->is.bytes_out += f->links[q].out.left;
+        f->site->is.bytes_in += f->links[q].in.left;
     }
     return RT_OK;
+}
+
+bool rt_peers_arrived(const RtPeers *p, int flight)
+{
+    assert(flight >= 0 && flight < p->n_flights && p->flights[flight].used);
+    return p->broken || !p->flights[flight].open;
+}
+
+void rt_peers_progress(RtPeers *p)
+{
+    bool moved;
+    if (p->broken || !flight_oldest(p)) return;
+    enter(p);
+    if (move_some(p, &moved, &p->failed)) (void)broken(p, NULL);
+    leave(p);
 }
 
 RtCode rt_peers_exchange(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
                          const int64_t *in_bytes, RtStatus *st)
 {
-    char *from = (char *)(uintptr_t)out, *to = in;
-    if (p->broken) return failed_before(p, st);
-    for (int q = 0; q < p->n; q++) {
-        p->links[q].out = (RtMove){from, out_bytes[q]};
-        p->links[q].in = (RtMove){to, in_bytes[q]};
-        if (out_bytes[q] > 0) from += out_bytes[q];
-        if (in_bytes[q] > 0) to += in_bytes[q];
-    }
-    return transfer_at(p, EXCHANGE, site, st);
-}
-
-static void links_gather(RtPeers *p, const void *out, const int64_t *bytes, char *in)
-{
-    RtMove own = {NULL, bytes[p->rank]};
-    for (int q = 0; q < p->n; q++) {
-        p->links[q].in = (RtMove){in, bytes[q]};
-        if (q == p->rank) own.p = out ? (char *)(uintptr_t)out : in;
-        if (bytes[q] > 0) in += bytes[q];
-    }
-    for (int q = 0; q < p->n; q++) p->links[q].out = own;
+    int flight;
+    RT_TRY(rt_peers_exchange_begin(p, site, out, out_bytes, in, in_bytes, &flight, st));
+    return rt_peers_finish(p, flight, st);
 }
 
 RtCode rt_peers_gather(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, RtStatus *st)
 {
-    if (p->broken) return failed_before(p, st);
-    links_gather(p, out, bytes, in);
-    return transfer_at(p, GATHER, site, st);
+    int flight;
+    RT_TRY(rt_peers_gather_begin(p, site, out, bytes, in, &flight, st));
+    return rt_peers_finish(p, flight, st);
+}
+
+/* Gathers what no site counts. */
+static RtCode gather_apart(RtPeers *p, Kind kind, uint32_t site, const void *out, const int64_t *bytes, void *in,
+                           RtStatus *st)
+{
+    int flight;
+    RT_TRY(flight_take(p, &flight, st));
+    links_gather(p, p->flights[flight].links, out, bytes, in);
+    RT_TRY(flight_begin(p, flight, kind, site, NULL, st));
+    return flight_finish(p, flight, st);
 }
 
 /* Every process gives `each` bytes; `in` has room for all. */
 static RtCode gather_equal(RtPeers *p, Kind kind, uint32_t site, const void *out, int64_t each, void *in, RtStatus *st)
 {
-    double wait_s = 0;
-    if (p->broken) return failed_before(p, st);
     for (int q = 0; q < p->n; q++) p->each[q] = each;
-    links_gather(p, out, p->each, in);
-    return transfer(p, kind, site, &wait_s, st);
+    return gather_apart(p, kind, site, out, p->each, in, st);
 }
 
 RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n, RtStatus *st)
@@ -384,8 +535,7 @@ static int severity(RtCode code)
 RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st)
 {
     RtStatus theirs = {0};
-    double wait_s = 0;
-    int worst = 0;
+    int worst = 0, flight;
     RtCode *all = (RtCode *)(void *)p->given, agreed;
     if (p->n == 1) return mine;
     RT_TRY(gather_equal(p, AGREE, 0, &mine, sizeof mine, all, st));
@@ -395,11 +545,14 @@ RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st)
     bool own = worst == p->rank;
     if (own && st) theirs = *st;
     theirs.code = agreed;
+    RT_TRY(flight_take(p, &flight, st));
     for (int q = 0; q < p->n; q++) {
-        p->links[q].out = (RtMove){(char *)&theirs, own && q != p->rank ? (int64_t)sizeof theirs : 0};
-        p->links[q].in = (RtMove){(char *)&theirs, q == worst && !own ? (int64_t)sizeof theirs : 0};
+        Link *l = &p->flights[flight].links[q];
+        l->out = (RtMove){(char *)&theirs, own && q != p->rank ? (int64_t)sizeof theirs : 0};
+        l->in = (RtMove){(char *)&theirs, q == worst && !own ? (int64_t)sizeof theirs : 0};
     }
-    RT_TRY(transfer(p, AGREE, 1, &wait_s, st));
+    RT_TRY(flight_begin(p, flight, AGREE, 1, NULL, st));
+    RT_TRY(flight_finish(p, flight, st));
     if (!own) rt_peers_of_rank(worst, &theirs, st);
     return p->agreed = agreed;
 }
@@ -458,7 +611,10 @@ bool rt_peers_speaks(const RtPeers *p)
 static void peers_free(RtPeers *p)
 {
     for (int i = 0; i < SITE_PAGES; i++) free(p->pages[i]);
-    free(p->links);
+    for (int i = 0; i < p->n_flights; i++) free(p->flights[i].links);
+    free(p->flights);
+    free(p->sending);
+    free(p->receiving);
     free(p->each);
     free(p->given);
     free(p->ledger);
@@ -485,7 +641,8 @@ RtCode rt_peers_over(RtTransport *t, const RtPeersOptions *o, RtPeers **out, RtS
     *out = NULL;
     assert(n >= 1 && n <= RT_PEERS_MOST && (!t || (t->rank >= 0 && t->rank < n)));
     RtCode code = rt_alloc(&p, 1, sizeof *p, "the processes of a run", &own);
-    if (!code) code = rt_alloc(&p->links, n, sizeof *p->links, "the processes of a run", &own);
+    if (!code) code = rt_alloc(&p->sending, n, sizeof *p->sending, "the processes of a run", &own);
+    if (!code) code = rt_alloc(&p->receiving, n, sizeof *p->receiving, "the processes of a run", &own);
     if (!code) code = rt_alloc(&p->each, n, sizeof *p->each, "the processes of a run", &own);
     if (!code) code = rt_alloc(&p->given, n, GIVEN, "the processes of a run", &own);
     if (!code && o && o->ledger) code = rt_alloc(&p->ledger, (int64_t)strlen(o->ledger) + 1, 1, "a path", &own);
@@ -497,6 +654,7 @@ RtCode rt_peers_over(RtTransport *t, const RtPeersOptions *o, RtPeers **out, RtS
     }
     p->t = t;
     p->n = n;
+    for (int q = 0; q < n; q++) p->sending[q] = p->receiving[q] = 1; /* the first call */
     p->rank = t ? t->rank : 0;
     p->deadline_s = o && o->deadline_s > 0 ? o->deadline_s : DEADLINE_S;
     if (p->ledger) strcpy(p->ledger, o->ledger);
@@ -554,8 +712,11 @@ static void print_name(FILE *f, const char *s)
 
 static void print_row(FILE *f, int rank, const Site *s)
 {
-    fprintf(f, "\n      {\"rank\": %d, \"bytes_out\": %lld, \"bytes_in\": %lld, \"rounds\": %lld, \"wait_s\": %.6f",
-            rank, (long long)s->is.bytes_out, (long long)s->is.bytes_in, (long long)s->is.rounds, s->is.wait_s);
+    fprintf(f,
+            "\n      {\"rank\": %d, \"bytes_out\": %lld, \"bytes_in\": %lld, \"rounds\": %lld, \"wait_s\": %.6f, "
+            "\"behind_s\": %.6f, \"hidden_s\": %.6f",
+            rank, (long long)s->is.bytes_out, (long long)s->is.bytes_in, (long long)s->is.rounds, s->is.wait_s,
+            s->is.behind_s, s->is.hidden_s);
     if (s->predicted)
         fprintf(f, ", \"predicted_bytes\": %lld, \"predicted_rounds\": %lld", (long long)s->predicted_bytes,
                 (long long)s->predicted_rounds);
@@ -615,13 +776,11 @@ RtCode rt_peers_write_ledger(RtPeers *p, RtStatus *st)
         total += rows;
     }
     if (!code) {
-        double wait_s = 0;
         first[p->n] = total;
         rows_take(p, own);
         code = rt_alloc(&all, total, sizeof *all, "the ledger", &p->failed);
         if (code) code = broken(p, st);
-        links_gather(p, own, p->each, (char *)all);
-        if (!code) code = transfer(p, GATHER, RT_PEERS_SITES, &wait_s, st);
+        if (!code) code = gather_apart(p, GATHER, RT_PEERS_SITES, own, p->each, all, st);
     }
     if (!code && p->rank == 0) code = write_ledger(p, all, first, st);
     free(p->ledger); /* it is written once */

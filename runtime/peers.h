@@ -37,6 +37,20 @@ RtCode rt_peers_exchange(RtPeers *p, int site, const void *out, const int64_t *o
 /* in[] gets what every process gives, by rank: bytes[q] of each (known to all). out may be NULL if this process's own
    part lies in `in` already. */
 RtCode rt_peers_gather(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, RtStatus *st);
+/* The same calls in two halves, between which this process computes: *flight is the number of a call that was begun, until
+   rt_peers_finish. Any number of calls may be in flight, and finished in any order; calls that are not halved may be made
+   meanwhile. Memory to and from which is sent belongs to the call until it is finished; the sizes do not. Nothing moves
+   while no function of this module runs: who computes calls rt_peers_progress now and then, which never waits. What goes
+   wrong there is what the next call returns. After a failure, calls in flight are not finished. */
+RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
+                               const int64_t *in_bytes, int *flight, RtStatus *st);
+RtCode rt_peers_gather_begin(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, int *flight,
+                             RtStatus *st);
+RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st);
+void rt_peers_progress(RtPeers *p);
+/* Whether rt_peers_finish would not wait. */
+bool rt_peers_arrived(const RtPeers *p, int flight);
+
 /* PEERS_DIFFER on every process, naming a rank that differs and `what` ("the seed"), unless all give the same n bytes,
    at most RT_PEERS_SAME. */
 RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n, RtStatus *st);
@@ -56,11 +70,12 @@ bool rt_peers_speaks(const RtPeers *p);
    them. */
 void rt_peers_close(RtPeers *p);
 
-/* Of one site since the processes were opened: bytes to and from other processes (headers not counted), calls, and how
-   long nothing moved. */
+/* Of one site since the processes were opened: bytes to and from other processes (headers not counted), and calls. */
 typedef struct RtPeersSite {
     int64_t bytes_out, bytes_in, rounds;
-    double wait_s;
+    double wait_s;   /* this process had nothing to do but wait for them, and nothing moved */
+    double behind_s; /* of these, those in which a peer had not begun the call: what is left waits for bytes */
+    double hidden_s; /* it computed while they were the earliest call in flight */
 } RtPeersSite;
 const RtPeersSite *rt_peers_site(const RtPeers *p, int site);
 /* What the ledger calls the site, cut to 63 bytes. */

@@ -8,12 +8,16 @@
 #include "runtime/peers_transport.h"
 #include <assert.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { PIECE = 1 << 29, BYTES = 1, NOTE = 2 /* tags */, FUNNELED = 1, YIELDS = 64, ERROR_TEXT = 1024 };
 static const double NOTE_S = 1, LEAVE_S = 5; /* to tell of a failure; to let a lower rank speak */
@@ -91,6 +95,36 @@ static int launcher(void)
 
 bool rt_peers_mpi_launched(void) { return launcher() >= 0; }
 
+/* MPI_Init waits for all processes, and for ever. At the deadline a timer ends this process, and so the launcher all
+   others; rank 0 is the first to say why. */
+static char init_late[600];
+
+static void end_late_init(int signal)
+{
+    (void)signal;
+    if (write(STDERR_FILENO, init_late, strlen(init_late)) >= 0) _exit(rt_code_exit(RT_E_PEER_LATE));
+    _exit(rt_code_exit(RT_E_FILE_WRITE));
+}
+
+static int init_in_time(const Mpi *m, int row, int *given)
+{
+    RtStatus late = {0};
+    struct sigaction before, action = {.sa_handler = end_late_init};
+    const char *rank = row >= 0 ? getenv(launchers[row].rank) : NULL;
+    double seconds = m->base.deadline_s + (rank && strcmp(rank, "0") != 0 ? 0.5 : 0);
+    struct itimerval none = {.it_value = {0}},
+                     timer = {.it_value = {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6)}};
+    (void)rt_fail(&late, RT_E_PEER_LATE, NULL, NULL, "not all processes joined the run within %g s, in MPI_Init_thread",
+                  m->base.deadline_s);
+    rt_status_text(&late, init_late, sizeof init_late);
+    sigaction(SIGALRM, &action, &before);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    int error = m->calls.init(NULL, NULL, FUNNELED, given);
+    setitimer(ITIMER_REAL, &none, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    return error;
+}
+
 static RtCode open_library(Mpi *m, int row, RtStatus *st)
 {
     const char *own = getenv("GNNC_MPI"), *name = own;
@@ -118,7 +152,7 @@ static RtCode open_library(Mpi *m, int row, RtStatus *st)
         m->any_source = -2;
         m->no_status = (void *)(uintptr_t)1;
     }
-    int given = 0, error = m->calls.init(NULL, NULL, FUNNELED, &given);
+    int given = 0, error = init_in_time(m, row, &given);
     if (error || given < FUNNELED)
         return rt_fail(st, RT_E_PEERS_OPEN, "mpi", NULL, "MPI_Init_thread of %s: error %d, level %d", name, error,
                        given);

@@ -189,25 +189,60 @@ static void rows_move(const RtRanks *r, const int64_t *n, const int64_t *rows, c
         }
 }
 
-RtCode rt_ship_run_pieces(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes,
-                          int64_t piece_bytes, void *room, RtStatus *st)
+/* A piece of w bytes of each row that goes to another process. */
+static RtCode piece_begin(RtRanks *r, const RtShip *s, int site, const char *from, int64_t row_bytes, int64_t w,
+                          char *room, int *flight, RtStatus *st)
 {
-    const int64_t *out = s->out + sum_of(s->out_n, r->rank), *in = s->in + sum_of(s->in_n, r->rank);
     int64_t bytes[2][RT_PEERS_MOST];
     assert(s->n_out == sum_of(s->out_n, r->n) && s->n_in == sum_of(s->in_n, r->n));
+    rows_move(r, s->out_n, s->out, (char *)(uintptr_t)from, (size_t)row_bytes, room, (size_t)w, true);
+    for (int q = 0; q < r->n; q++) {
+        bytes[0][q] = q == r->rank ? 0 : s->out_n[q] * w;
+        bytes[1][q] = q == r->rank ? 0 : s->in_n[q] * w;
+    }
+    char *in = room + (s->n_out - s->n_own) * w;
+    return rt_peers_exchange_begin(r->peers, site, room, bytes[0], in, bytes[1], flight, st);
+}
+
+static RtCode piece_finish(RtRanks *r, const RtShip *s, int flight, char *to, int64_t row_bytes, int64_t w,
+                           const char *room, RtStatus *st)
+{
+    char *in = (char *)(uintptr_t)room + (s->n_out - s->n_own) * w;
+    RT_TRY(rt_peers_finish(r->peers, flight, st));
+    rows_move(r, s->in_n, s->in, to, (size_t)row_bytes, in, (size_t)w, false);
+    return RT_OK;
+}
+
+static void move_own(const RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes)
+{
+    const int64_t *out = s->out + sum_of(s->out_n, r->rank), *in = s->in + sum_of(s->in_n, r->rank);
     assert(s->n_own == s->out_n[r->rank] && s->n_own == s->in_n[r->rank] && (from != to || !s->n_own));
     for (int64_t i = 0; i < s->n_own; i++)
         memcpy((char *)to + in[i] * row_bytes, (const char *)from + out[i] * row_bytes, (size_t)row_bytes);
+}
+
+RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, int64_t row_bytes, void *room,
+                     int *flight, RtStatus *st)
+{
+    return piece_begin(r, s, site, from, row_bytes, row_bytes, room, flight, st);
+}
+
+RtCode rt_ship_finish(RtRanks *r, const RtShip *s, int flight, const void *from, void *to, int64_t row_bytes,
+                      const void *room, RtStatus *st)
+{
+    move_own(r, s, from, to, row_bytes);
+    return piece_finish(r, s, flight, to, row_bytes, row_bytes, room, st);
+}
+
+RtCode rt_ship_run_pieces(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes,
+                          int64_t piece_bytes, void *room, RtStatus *st)
+{
+    int flight;
+    move_own(r, s, from, to, row_bytes);
     for (int64_t at = 0; at < row_bytes; at += piece_bytes) {
         int64_t w = row_bytes - at < piece_bytes ? row_bytes - at : piece_bytes;
-        char *got = (char *)room + (s->n_out - s->n_own) * w;
-        rows_move(r, s->out_n, s->out, (char *)(uintptr_t)from + at, (size_t)row_bytes, room, (size_t)w, true);
-        for (int q = 0; q < r->n; q++) {
-            bytes[0][q] = q == r->rank ? 0 : s->out_n[q] * w;
-            bytes[1][q] = q == r->rank ? 0 : s->in_n[q] * w;
-        }
-        RT_TRY(rt_peers_exchange(r->peers, site, room, bytes[0], got, bytes[1], st));
-        rows_move(r, s->in_n, s->in, (char *)to + at, (size_t)row_bytes, got, (size_t)w, false);
+        RT_TRY(piece_begin(r, s, site, (const char *)from + at, row_bytes, w, room, &flight, st));
+        RT_TRY(piece_finish(r, s, flight, (char *)to + at, row_bytes, w, room, st));
     }
     return RT_OK;
 }
@@ -624,6 +659,7 @@ RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers
                    .graph = g,
                    .part = part,
                    .next_site = RT_SITE_FIRST,
+                   .overlap = true,
                    .across = &rt_across};
     RtCode code = fill(&(Maker){r, m, g, part, st});
     if (code) rt_ranks_free(r);

@@ -18,13 +18,14 @@
 typedef struct RtPart {
     int64_t rank, n_parts;
     int64_t owned, nodes, edges; /* nodes that are owned; nodes and edges of the whole graph */
+    int64_t inner;               /* of those owned, the first: no edge joins them to others' */
     int64_t n_nodes, n_edges;    /* here */
-    const int64_t *node_id;      /* [n_nodes] the user's ids: owned ones ascend, then the others do */
-    const int64_t *edge_id;      /* [n_edges] ascending */
-    const int32_t *halo_owner;   /* [n_nodes - owned] */
-    const int64_t *graph_id;     /* [n_graphs] the user's numbers of the graphs here; NULL: there is one graph */
-    int64_t n_graphs, graphs;    /* here, and in all */
-    char digest[65];             /* of the whole partition */
+    const int64_t *node_id;    /* [n_nodes] the user's ids: they ascend in inner ones, other owned ones and the rest */
+    const int64_t *edge_id;    /* [n_edges] ascending */
+    const int32_t *halo_owner; /* [n_nodes - owned] */
+    const int64_t *graph_id;   /* [n_graphs] the user's numbers of the graphs here; NULL: there is one graph */
+    int64_t n_graphs, graphs;  /* here, and in all */
+    char digest[65];           /* of the whole partition */
     RtBlock blocks[4];
 } RtPart;
 /* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
@@ -73,6 +74,7 @@ typedef struct RtRanks {
     int next_site;              /* of peers */
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
     RtPolicy policy;            /* of the program train_step */
+    bool overlap;               /* programs compute while rows travel */
     const struct RtAcrossOps *across;
     RtCode failed; /* of an exchange while a program ran */
     RtStatus status;
@@ -111,7 +113,12 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
 RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
                     RtStatus *st);
 /* Rows of row_bytes bytes from one array to another, which may be the same where nothing stays. room: scratch of
-   rt_ship_bytes. */
+   rt_ship_bytes. In halves, as rt_peers_exchange_begin: rows for others are taken at the beginning, those that stay at the
+   end. */
+RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, int64_t row_bytes, void *room,
+                     int *flight, RtStatus *st);
+RtCode rt_ship_finish(RtRanks *r, const RtShip *s, int flight, const void *from, void *to, int64_t row_bytes,
+                      const void *room, RtStatus *st);
 RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                    RtStatus *st);
 /* The same by pieces of the rows, one round each: room is for piece_bytes of a row. */

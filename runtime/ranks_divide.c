@@ -549,7 +549,8 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
     assert(d->merges || x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
-    rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
+    if (a->overlap) rt_overlap_iterate(a, d->step, d->from, d->to);
+    else rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
 }
 
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
@@ -560,9 +561,13 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
         if (x->there) continue;
+        if (a->overlap && !x->once) {
+            RT_TRY(rt_overlap_sent(a, x, st));
+            continue;
+        }
         if (x->rows) ship.out = (int64_t *)x->rows;
         RT_TRY(rt_ship_run_pieces(a->r, &ship, a->operands_site, a->e->buffers[x->buffer], x->at, x->row_bytes,
-                                  x->piece_bytes, a->r->room.p, st));
+                                  x->piece_bytes, across_room(a), st));
         x->there = x->once;
     }
     rt_divided_iterate(a, d);

@@ -60,12 +60,13 @@ static RtCode read_counts(const char *dir, RtPart *p, RtStatus *st)
                 rt_json_int(rt_json_get(doc.root, "nodes"), &p->nodes) &&
                 rt_json_int(rt_json_get(doc.root, "edges"), &p->edges) &&
                 rt_json_int(rt_json_get(doc.root, "owned"), &p->owned) &&
+                rt_json_int(rt_json_get(doc.root, "inner"), &p->inner) &&
                 rt_json_int(rt_json_get(doc.root, "halo"), &halo);
     const RtJson *digest = good ? rt_json_get(doc.root, "partition") : NULL;
     if (digest && digest->kind == RT_JSON_STRING) snprintf(p->digest, sizeof p->digest, "%s", digest->text);
     if (good) rt_json_int(rt_json_get(doc.root, "graphs"), &p->graphs);
     if (!good || !p->digest[0])
-        code = bad_part(path, "it lacks rank, parts, nodes, edges, owned, halo or partition", st);
+        code = bad_part(path, "it lacks rank, parts, nodes, edges, owned, inner, halo or partition", st);
     p->n_nodes = p->owned + halo;
     rt_json_free(&doc);
     return code;
@@ -84,11 +85,11 @@ RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st)
     return code;
 }
 
-/* Ids are of the graph; owned ones ascend, and so do the others; owners are processes. */
+/* Ids are of the graph and ascend in inner nodes, other owned ones and the rest; owners are processes. */
 static RtCode check_ids(const char *dir, const RtPart *p, RtStatus *st)
 {
     for (int64_t i = 0; i < p->n_nodes; i++) {
-        bool first = !i || i == p->owned;
+        bool first = !i || i == p->inner || i == p->owned;
         if (p->node_id[i] < 0 || p->node_id[i] >= p->nodes || (!first && p->node_id[i] <= p->node_id[i - 1]))
             return bad_part(dir, "node_id.npy does not ascend inside the graph", st);
         if (i >= p->owned && (p->halo_owner[i - p->owned] < 0 || p->halo_owner[i - p->owned] >= p->n_parts ||

@@ -63,6 +63,8 @@ typedef struct RtAcross {
     int64_t n_travels;
     bool ran;                   /* since it was bound: what is sent once has been */
     struct RtPolicyRun *policy; /* NULL: rows travel as the exchanges say */
+    struct RtOverlap *overlap;  /* NULL: nothing is computed while rows travel */
+    int64_t room_free;          /* of the room, where nothing in flight lies */
 } RtAcross;
 
 static inline const RtStep *across_def(const RtAcross *a, int64_t i)
@@ -73,6 +75,8 @@ static inline const RtBuffer *across_buffer(const RtAcross *a, int64_t b)
 {
     return &a->e->model->buffers[a->e->program->first_buffer + b];
 }
+/* For what is sent and waited for at once. */
+static inline void *across_room(const RtAcross *a) { return (char *)a->r->room.p + a->room_free; }
 static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
 {
     return across_buffer(a, b)->width * rt_elem_bytes(across_buffer(a, b)->elem);
@@ -113,3 +117,19 @@ void rt_policy_bind(RtAcross *a);  /* all rows travel in the next run */
 void rt_policy_begin(RtAcross *a); /* a run begins */
 /* In place of rt_ship_run, and says itself what it sends. */
 RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
+
+/* ---- what is computed while rows travel (ranks_overlap.c) ---- */
+
+typedef struct RtOverlap RtOverlap;
+/* Where r->overlap asks for it, once it is known what travels; then, whenever a is bound. */
+RtCode rt_overlap_make(RtAcross *a, RtStatus *st);
+RtCode rt_overlap_bind(RtAcross *a, RtStatus *st);
+void rt_overlap_free(RtOverlap *o);
+/* Runs a step that is not shared out, with what travels behind it and before it. */
+RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st);
+/* Iterations [lo, hi) of a step, while whatever is in flight moves. */
+void rt_overlap_iterate(const RtAcross *a, int64_t step, int64_t lo, int64_t hi);
+RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st); /* -1: what is given */
+/* x->at gets the operands of each run. */
+RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st);
+RtCode rt_overlap_end(RtAcross *a, RtStatus *st);

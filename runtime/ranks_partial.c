@@ -203,7 +203,7 @@ static RtCode merge_all(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st
     RtRanks *r = a->r;
     const RtBuffer *b = across_buffer(a, d->results[i]);
     int64_t each = elem_bytes(a, d, i), out[RT_PEERS_MOST], in[RT_PEERS_MOST], first = 0, n = sum_count(a, d, i);
-    char *sums = a->e->buffers[d->results[i]], *got = r->room.p;
+    char *sums = a->e->buffers[d->results[i]], *got = across_room(a);
     bool sliced = rt_partial_is_sliced(a, d, i);
     if (sliced) {
         first = slice(a, d, i, r->rank);

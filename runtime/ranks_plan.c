@@ -398,6 +398,7 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
     if (!code) code = take_strips(a, st);
     if (!code) code = plan_all(&k);
     if (!code) code = rt_policy_make(a, st);
+    if (!code) code = rt_overlap_make(a, st);
     for (int64_t b = 0; k.blocks && b < p->n_buffers; b++) rt_block_free(&k.blocks[b]);
     free(k.blocks);
     free(k.wanted);
@@ -410,6 +411,7 @@ void rt_across_free(RtAcross *a)
 {
     if (!a) return;
     rt_policy_free(a->policy);
+    rt_overlap_free(a->overlap);
     for (int64_t i = 0; i < a->n_exchanges; i++) rt_ship_free(&a->exchanges[i].ship);
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_free(a, &a->divided[i]);
     for (int64_t b = 0; a->strips && b < a->e->program->n_buffers; b++) rt_block_free(&a->strips[b]);

@@ -297,7 +297,7 @@ static RtCode run_chosen(RtAcross *a, int64_t exchange, RtStatus *st)
     RtPolicyRun *p = a->policy;
     Kept *k = &p->kept[exchange];
     const char *rows = a->e->buffers[x->buffer];
-    char *out = a->r->room.p, *in;
+    char *out = across_room(a), *in;
     bool votes[RT_PEERS_MOST];
     int64_t bytes[2][RT_PEERS_MOST] = {{0}}, sum = 0, i = 0, w = x->row_bytes;
     RT_TRY(collect_votes(a, exchange, votes, st));
@@ -339,7 +339,7 @@ static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
     const RtExchange *x = &a->exchanges[exchange];
     const Kept *k = &a->policy->kept[exchange];
     int64_t bytes[RT_PEERS_MOST], i = 0, w = x->row_bytes, own = k->owned[a->r->rank] * w;
-    char *rows = a->e->buffers[x->buffer], *in = a->r->room.p;
+    char *rows = a->e->buffers[x->buffer], *in = across_room(a);
     RT_TRY(rt_peers_predict(a->r->peers, x->site, own * (a->r->n - 1), a->r->n, st));
     for (int q = 0; q < a->r->n; q++) {
         for (int s = 0; s < a->r->n; s++) bytes[s] = s == q ? k->owned[q] * w : 0;

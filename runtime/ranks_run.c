@@ -100,19 +100,22 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
     RT_TRY(predict(a, st));
     RT_TRY(grow(&a->r->room, a->room_bytes, st));
     RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
+    if (a->overlap) RT_TRY(rt_overlap_begin(a, -1, st));
     for (int64_t i = -1; i < a->e->program->n_steps; i++) {
         if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i)
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
+        else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
         else if (i >= 0) rt_exec_run_step(a->e, i);
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {
             const RtExchange *x = &a->exchanges[--exchange];
             void *rows = a->e->buffers[x->buffer];
-            RT_TRY(a->policy ? rt_policy_run(a, exchange, st)
-                             : rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, a->r->room.p, st));
+            if (a->policy) RT_TRY(rt_policy_run(a, exchange, st));
+            else if (!a->overlap)
+                RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, across_room(a), st));
         }
     }
     assert(!exchange && divided == a->n_divided);
-    return RT_OK;
+    return a->overlap ? rt_overlap_end(a, st) : RT_OK;
 }
 
 static void across_run(RtAcross *a)
@@ -129,6 +132,7 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
         if (bytes > a->room_bytes) a->room_bytes = bytes;
     }
     if (!a->travels) RT_TRY(list_all(a, st));
+    RT_TRY(rt_overlap_bind(a, st));
     a->ran = false;
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);
     rt_policy_bind(a);

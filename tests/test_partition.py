@@ -69,6 +69,9 @@ def oracle(folder, owner, graph_owner, r):
     batch = arrays.get("batch")
     edges = np.flatnonzero((owner[ei[0]] == r) | (owner[ei[1]] == r))
     own = np.flatnonzero(owner == r)
+    cut = edges[owner[ei[0][edges]] != owner[ei[1][edges]]]
+    border = np.isin(own, ei[:, cut])
+    own = np.concatenate([own[~border], own[border]])
     halo = np.setdiff1d(ei[:, edges].ravel(), own)
     nodes = np.concatenate([own, halo]).astype(int)
     local = np.full(len(owner), -1)
@@ -87,7 +90,7 @@ def oracle(folder, owner, graph_owner, r):
     for name, space in spaces(arrays, len(owner), ei.shape[1], graph_owner is not None and len(graph_owner), meta.get("rows", {})):
         out[name] = arrays[name] if space == "none" else arrays[name][ids[space]]
     counts = {"num_nodes": len(nodes), "num_edges": len(edges)}
-    return out, dict(counts, num_graphs=len(graphs)) if graphs is not None else counts, halo, ei
+    return out, dict(counts, num_graphs=len(graphs)) if graphs is not None else counts, halo, ei, int(np.sum(~border))
 
 
 def differs(folder, parts, count, owner=None):
@@ -110,7 +113,7 @@ def differs(folder, parts, count, owner=None):
     halos, works, costs, digest = [], [], np.zeros(count), []
     for r in range(count):
         part = os.path.join(parts, "part-%d" % r)
-        wanted, counts, halo, ei = oracle(folder, written, graph_owner, r)
+        wanted, counts, halo, ei, inner = oracle(folder, written, graph_owner, r)
         found = load(part)
         if sorted(found) != sorted(wanted):
             return "part %d holds %s, wanted %s" % (r, sorted(found), sorted(wanted))
@@ -132,7 +135,7 @@ def differs(folder, parts, count, owner=None):
                 "bytes": sum(os.path.getsize(os.path.join(part, f)) for f in files)}
         if said["ranks"][r] != rank:
             return "part %d: partition.json says %s, wanted %s" % (r, said["ranks"][r], rank)
-        alone = {"format": 1, "rank": r, "parts": count, "nodes": len(written), "edges": ei.shape[1], "owned": own, "halo": len(halo), "partition": said["digest"]}
+        alone = {"format": 2, "rank": r, "parts": count, "nodes": len(written), "edges": ei.shape[1], "owned": own, "inner": inner, "halo": len(halo), "partition": said["digest"]}
         if read_json(part, "part.json") != alone:
             return "part %d: part.json says %s" % (r, read_json(part, "part.json"))
         halos.append(len(halo))
@@ -144,7 +147,7 @@ def differs(folder, parts, count, owner=None):
     digest = "".join(sorted(digest + ["owner.npy %s\n" % sha(os.path.join(parts, "owner.npy"))]))
     origin = "".join("%s %s\n" % (f, sha(os.path.join(folder, f))) for f in sorted(os.listdir(folder)) if f.endswith(".npy"))
     balance = max(works) * count / sum(works) if sum(works) else 1
-    for key, v in {"format": 1, "nodes": len(written), "edges": ei.shape[1], "cut": int(np.sum(written[ei[0]] != written[ei[1]])), "halo": sum(halos),
+    for key, v in {"format": 2, "nodes": len(written), "edges": ei.shape[1], "cut": int(np.sum(written[ei[0]] != written[ei[1]])), "halo": sum(halos),
                    "halo_most": max(halos), "digest": hashlib.sha256(digest.encode()).hexdigest(),
                    "data": {"name": meta.get("name", ""), "digest": hashlib.sha256(origin.encode()).hexdigest()}}.items():
         if said[key] != v:
@@ -452,9 +455,15 @@ spoilt("part_json", "E0615", "part.json", edit_json("part-0/part.json", owned=3)
 spoilt("another_partition", "E0615", "another partition", edit_json("part-0/part.json", partition="0"))
 spoilt("no_part_json", "E0614", "part.json", lambda d: os.remove(os.path.join(d, "part-0", "part.json")))
 spoilt("no_json", "E0614", "partition.json", lambda d: open(os.path.join(d, "partition.json"), "w").close())
-spoilt("other_format", "E0614", "format", edit_json("partition.json", format=2))
+spoilt("other_format", "E0614", "format", edit_json("partition.json", format=1))
 spoilt("too_few_ranks", "E0614", "ranks", edit_json("partition.json", parts=4))
 spoilt("too_many_nodes", "E0614", "count", edit_json("partition.json", nodes=1e12))
+shutil.rmtree(box.path("sound"))
+toy.store(box.path("chain"), {"edge_index": np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])}, num_nodes=6, num_edges=5)
+box.must(box.gnnc, "data", "partition", "chain", "-k", "2", "-o", "sound", "--method", "contiguous")  # 0, 1 | 2 and 4, 5 | 3
+spoilt("too_many_inner", "E0615", "an edge joins inner node 2", edit_json("part-0/part.json", inner=3))
+spoilt("too_few_inner", "E0615", "node 1, which is no inner one", edit_json("part-0/part.json", inner=1))
+spoilt("inner_beyond_owned", "E0615", "its counts", edit_json("part-0/part.json", inner=4))
 
 # ---- what is refused ------------------------------------------------------------------------------------------
 

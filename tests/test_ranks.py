@@ -165,6 +165,10 @@ def test_mpi():
     train(program, data, save="one.st")
     train(program, parts(data, 3, "ldg"), ranks=3, mpi=True)
     box.report("mpi", not same("one.st", "w.st") and "other weights")
+    stops = box.write("stops.sh", '#!/bin/bash\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && kill -STOP $$\nexec "$@"\n')
+    os.chmod(stops, 0o755)
+    r = box.run(MPI, "--oversubscribe", "-n", 3, stops, program, "train", "--data", box.path("parts"), "--deadline", 1, env=MPI_ENV, limit=30)
+    box.report("mpi_init", (r.rc != 7 and "exit code %s: %s" % (r.rc, r.err)) or (r.err.count("R903") != 1 and r.err))
 
 
 def test_bench():
@@ -259,6 +263,7 @@ def test_refused():
     box.refuses("other_number", argv + [p, "--ranks", 2], 3, "R912", "3 parts", "2 processes")
     box.refuses("one_process", argv + [p], 3, "R912", "3 parts", "mpirun -n P")
     box.refuses("flag", argv + [p, "--ranks", 3, "--cone", "on"], 1, "R911", "--cone")
+    box.refuses("overlap", argv + [p, "--ranks", 3, "--overlap", "some"], 1, "R403", "--overlap", "on or off")
     box.refuses("blas", argv + [p, "--ranks", 3, "--blas", "on"], 1, "R911", "--blas")
     found = box.write("found.gnn", models.text("edge_conv").replace("edge_conv(O = 8, nn = mlp(16))", "dynamic_edge(O = 8, nn = mlp(16), k = 3)"))
     near = build("found", data, found)
@@ -323,6 +328,51 @@ def test_faults():
         os.remove(box.path("lost.st"))
 
 
+def test_pipe():
+    """Whoever reads a plan may leave: that is no lost process."""
+    p = parts(box.path("mid"), 3, "ldg")
+    for data, name in ((p, "parts"), (box.path("mid"), "one")):
+        run = subprocess.Popen([box.path("gcn"), "plan", "--data", data], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        run.stdout.close()
+        err = run.stderr.read().decode()
+        box.report("pipe_%s" % name, (run.wait() != -signal.SIGPIPE and "exit code %s" % run.returncode) or err)
+
+
+def test_campaign():
+    """Scenarios of tests/ranks/campaign.py; those of every day are few."""
+    r = box.run(sys.executable, os.path.join(HERE, "ranks", "campaign.py"), os.path.dirname(box.gnnc), "--count", 60 if LONG else 6, limit=900)
+    box.report("campaign", r.rc and r.out + r.err)
+
+
+def resident(pids):
+    sizes = []
+    for pid in pids:
+        with open("/proc/%d/statm" % pid) as f:
+            sizes.append(int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    return sizes
+
+
+def test_soak():
+    """Ten thousand steps of four processes need no more memory at their end than after the first hundreds."""
+    if not LONG:
+        box.skip("soak", "wants GNNC_LONG")
+        return
+    p, lines, seen = parts(box.path("few"), 4, "random"), box.path("soak.jsonl"), []
+    run = subprocess.Popen([box.path("gcn"), "train", "--data", p, "--ranks", "4", "--epochs", "10000", "--threads", "1", "--metrics", lines],
+                           stdout=subprocess.DEVNULL, cwd=box.root)
+    while run.poll() is None:
+        time.sleep(0.2)
+        done = sum(1 for _ in open(lines)) if os.path.exists(lines) else 0
+        try:
+            seen += [resident([run.pid] + children(run.pid))] * (500 < done < 9900)
+        except OSError:
+            break
+    seen = [s for s in seen if len(s) == 4 and min(s)]
+    grown = [b / a - 1 for a, b in zip(seen[0], seen[-1])] if seen else []
+    print("# memory of four processes grew by %s" % ", ".join("%.2f %%" % (100 * g) for g in grown))
+    box.report("soak", (run.returncode and "exit code %d" % run.returncode) or (not grown and "it was not seen") or (max(grown) > 0.01 and str(grown)))
+
+
 def test_disagree():
     """Processes with another program, seed, partition or flag."""
     if not MPI:
@@ -340,7 +390,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_refused, test_faults, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
     try:
         test()
     except RuntimeError as e:

@@ -63,22 +63,33 @@ static RtCode room(Rank *r, int64_t bytes)
     return rt_alloc(&r->in, bytes, 1, "test", &r->st);
 }
 
-static RtCode exchange_round(Rank *r, int round, int64_t *bytes_out)
+/* What is sent in a round, and how much; returns what goes to other processes. */
+static int64_t exchange_fill(const Rank *r, int round, char *bytes, int64_t *out, int64_t *in)
 {
-    int64_t out[MOST_RANKS], in[MOST_RANKS], at = 0;
+    int64_t at = 0, sent = 0;
     for (int q = 0; q < r->n; q++) {
         out[q] = size_of(round, r->rank, q);
         in[q] = size_of(round, q, r->rank);
-        for (int64_t i = 0; i < out[q]; i++) r->out[at++] = byte_of(round, r->rank, q, i);
-        if (q != r->rank) *bytes_out += out[q];
+        for (int64_t i = 0; i < out[q]; i++) bytes[at++] = byte_of(round, r->rank, q, i);
+        if (q != r->rank) sent += out[q];
     }
-    RT_TRY(rt_peers_exchange(r->p, SITE, r->out, out, r->in, in, &r->st));
-    at = 0;
+    return sent;
+}
+
+static RtCode exchange_check(Rank *r, int round, const char *bytes)
+{
     for (int q = 0; q < r->n; q++)
-        for (int64_t i = 0; i < in[q]; i++)
-            if (r->in[at++] != byte_of(round, q, r->rank, i))
-                return expect(r, false, "an exchange brought other bytes");
+        for (int64_t i = 0; i < size_of(round, q, r->rank); i++)
+            if (*bytes++ != byte_of(round, q, r->rank, i)) return expect(r, false, "an exchange brought other bytes");
     return RT_OK;
+}
+
+static RtCode exchange_round(Rank *r, int round, int64_t *bytes_out)
+{
+    int64_t out[MOST_RANKS], in[MOST_RANKS];
+    *bytes_out += exchange_fill(r, round, r->out, out, in);
+    RT_TRY(rt_peers_exchange(r->p, SITE, r->out, out, r->in, in, &r->st));
+    return exchange_check(r, round, r->in);
 }
 
 static RtCode gather_round(Rank *r, int round)
@@ -113,6 +124,83 @@ static RtCode case_random(Rank *r)
     RT_TRY(
         expect(r, site->bytes_out == sent && site->rounds == ROUNDS && site->wait_s >= 0, "the site has other counts"));
     return expect(r, rt_peers_site(r->p, SITE + 1)->rounds == 0, "a site that was never used has counts");
+}
+
+/* Up to five exchanges in flight, which each process finishes in an order of its own; other calls meanwhile. */
+static RtCode case_flights(Rank *r)
+{
+    enum { FLIGHTS = 5, ROOM = 4 << 20 };
+    int64_t out[MOST_RANKS], in[MOST_RANKS], sent = 0;
+    int flight[FLIGHTS], rounds = 0;
+    RT_TRY(room(r, FLIGHTS * ROOM));
+    for (int turn = 0; turn < 12; turn++) {
+        int n = 1 + turn % FLIGHTS;
+        for (int k = 0; k < n; k++) { /* rounds that no 10 divides, so that all has room */
+            sent += exchange_fill(r, 10 * turn + k + 1, r->out + k * ROOM, out, in);
+            RT_TRY(
+                rt_peers_exchange_begin(r->p, SITE, r->out + k * ROOM, out, r->in + k * ROOM, in, &flight[k], &r->st));
+            memset(out, 0, sizeof out); /* sizes are the caller's */
+            if (k % 2 == r->rank % 2) rt_peers_progress(r->p);
+        }
+        if (turn % 3 == 1) RT_TRY(rt_peers_agree(r->p, RT_OK, &r->st));
+        for (int i = 0; i < n; i++) {
+            int k = (i + r->rank) % n;
+            RT_TRY(rt_peers_finish(r->p, flight[k], &r->st));
+            RT_TRY(exchange_check(r, 10 * turn + k + 1, r->in + k * ROOM));
+            rounds++;
+        }
+    }
+    const RtPeersSite *site = rt_peers_site(r->p, SITE);
+    return expect(r, site->bytes_out == sent && site->rounds == rounds, "the site has other counts");
+}
+
+/* Rank 1 begins late. The others compute meanwhile: they wait for nothing, and the seconds are hidden ones. */
+static RtCode case_hidden(Rank *r)
+{
+    int64_t sizes[MOST_RANKS];
+    int flight, later;
+    RT_TRY(room(r, 1 << 20));
+    for (int q = 0; q < r->n; q++) sizes[q] = 1000;
+    if (r->rank == 1) usleep(80000);
+    RT_TRY(rt_peers_exchange_begin(r->p, SITE, r->out, sizes, r->in, sizes, &flight, &r->st));
+    RT_TRY(rt_peers_gather_begin(r->p, SITE + 1, r->out, sizes, r->in + (1 << 19), &later, &r->st));
+    for (int i = 0; i < 10000 && !rt_peers_arrived(r->p, later); i++) {
+        usleep(1000);
+        rt_peers_progress(r->p);
+    }
+    RT_TRY(expect(r, rt_peers_arrived(r->p, flight), "what was begun later is there first"));
+    RT_TRY(rt_peers_finish(r->p, later, &r->st));
+    RT_TRY(rt_peers_finish(r->p, flight, &r->st));
+    const RtPeersSite *first = rt_peers_site(r->p, SITE), *second = rt_peers_site(r->p, SITE + 1);
+    RT_TRY(expect(r, first->wait_s == 0 && second->wait_s == 0, "it waited for what was there"));
+    RT_TRY(expect(r, r->rank == 1 || first->hidden_s > 0.04, "nothing is hidden"));
+    if (r->rank == 1) usleep(80000);
+    RT_TRY(rt_peers_exchange(r->p, SITE + 2, r->out, sizes, r->in, sizes, &r->st));
+    const RtPeersSite *third = rt_peers_site(r->p, SITE + 2);
+    RT_TRY(expect(r, r->rank == 1 || third->behind_s > 0.04, "nobody was behind"));
+    RT_TRY(expect(r, third->behind_s <= third->wait_s, "others were behind for longer than it waited"));
+    return expect(r, second->hidden_s < first->hidden_s || r->rank == 1, "what is behind another call is hidden too");
+}
+
+/* Three exchanges of equal sizes are in flight when rank 1 does what is odd instead of a fourth. */
+static RtCode flights_but(Rank *r, RtCode (*odd)(Rank *r))
+{
+    int64_t sizes[MOST_RANKS];
+    int flight[4];
+    RT_TRY(room(r, 4 << 20));
+    for (int q = 0; q < r->n; q++) sizes[q] = 100000; /* a ring holds two of them */
+    for (int k = 0; k < 4; k++) {
+        if (k == 3 && r->rank == 1) RT_TRY(odd(r));
+        RT_TRY(
+            rt_peers_exchange_begin(r->p, SITE + k, r->out, sizes, r->in + k * (1 << 20), sizes, &flight[k], &r->st));
+    }
+    for (int i = 0; i < 20; i++) {
+        usleep(1000);
+        rt_peers_progress(r->p);
+    }
+    for (int k = 3; k >= 0; k--) RT_TRY(rt_peers_finish(r->p, flight[k], &r->st));
+    RT_TRY(rt_peers_agree(r->p, RT_OK, &r->st)); /* those at whom nothing went wrong */
+    return expect(r, false, "nothing was noticed");
 }
 
 /* A few rounds of one exchange of equal sizes; `odd` is done by rank 1 in the third instead. */
@@ -184,6 +272,20 @@ static RtCode case_failed(Rank *r) { return rounds_but(r, odd_failure); }
 static RtCode case_ended(Rank *r) { return rounds_but(r, odd_end); }
 static RtCode case_argument(Rank *r) { return rounds_but(r, odd_argument); }
 
+static RtCode odd_order(Rank *r) /* the fifth where others begin the fourth */
+{
+    int64_t sizes[MOST_RANKS] = {0};
+    int flight;
+    return rt_peers_exchange_begin(r->p, SITE + 4, r->out, sizes, r->in, sizes, &flight, &r->st);
+}
+
+static RtCode odd_nothing(Rank *r) { return (void)r, RT_OK; }
+
+static RtCode case_flying_killed(Rank *r) { return flights_but(r, odd_kill); }
+static RtCode case_flying_stopped(Rank *r) { return flights_but(r, odd_stop); }
+static RtCode case_flying_failed(Rank *r) { return flights_but(r, odd_failure); }
+static RtCode case_flying_order(Rank *r) { return flights_but(r, odd_order); }
+
 /* Rank 1 fails while rank 0 computes: rank 1 speaks when rank 0 has not heard of it in time, and rank 0 does not then. */
 static RtCode case_busy(Rank *r)
 {
@@ -253,7 +355,7 @@ static RtCode noisy_progress(RtTransport *t, bool *moved, RtStatus *st)
     return code;
 }
 
-static RtCode noise(Rank *r, int64_t at)
+static RtCode noise(Rank *r, int64_t at, RtCode (*rounds)(Rank *r, RtCode (*odd)(Rank *r)))
 {
     RtTransport *t = NULL;
     RtPeersOptions o = {.deadline_s = 20};
@@ -266,11 +368,12 @@ static RtCode noise(Rank *r, int64_t at)
     noise_at = at;
     if (t->rank == 1) t->calls = &noisy;
     RT_TRY(rt_peers_over(t, &o, &r->p, &r->st));
-    return rounds_but(r, odd_size);
+    return rounds(r, odd_nothing);
 }
 
-static RtCode case_damaged_header(Rank *r) { return noise(r, 2 * 100056 + 20); }
-static RtCode case_damaged_bytes(Rank *r) { return noise(r, 2 * 100056 + 77777); }
+static RtCode case_damaged_header(Rank *r) { return noise(r, 2 * 100056 + 20, rounds_but); }
+static RtCode case_damaged_bytes(Rank *r) { return noise(r, 2 * 100056 + 77777, rounds_but); }
+static RtCode case_damaged_flying(Rank *r) { return noise(r, 2 * 100056 + 77777, flights_but); }
 
 static RtCode case_ledger(Rank *r)
 {
@@ -298,6 +401,15 @@ typedef struct Case {
 
 static const Case cases[] = {
     {"random", case_random, RT_OK, RT_OK, "", 20},
+    {"flights", case_flights, RT_OK, RT_OK, "", 20},
+    {"hidden", case_hidden, RT_OK, RT_OK, "", 20},
+    {"flying_killed", case_flying_killed, RT_E_PEER_LOST, RT_OK, "rank 1", 20},
+    {"flying_stopped", case_flying_stopped, RT_E_PEER_LATE, RT_OK, "rank 1 does not answer rank|at site 8, call 4", 1},
+    {"flying_failed", case_flying_failed, RT_E_PEER_LOST, RT_E_NAN, "rank 1 failed, R501", 20},
+    {"flying_order", case_flying_order, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "rank 1|at exchange at site 9, call 4",
+     20},
+    {"damaged_flying", case_damaged_flying, RT_E_PEER_MESSAGE, RT_E_PEER_MESSAGE,
+     "rank 1 got 100000 damaged bytes from rank 0, in exchange at site 7, call 3", 20},
     {"suspended", case_suspended, RT_OK, RT_OK, "", 1},
     {"ledger", case_ledger, RT_OK, RT_OK, "", 20},
     {"site", case_site, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "rank 1|at exchange at site 6, call 4", 20},
@@ -462,7 +574,7 @@ static void check_case(const char *name, int n, const Launcher *by)
     snprintf(title, sizeof title, "peers_%s_%s_%d", by->name, name, n);
     snprintf(file, sizeof file, "%s/%s", scratch, title);
     Result r = run_case(name, n, by, file);
-    bool mpi = by != launchers, silent = !strcmp(name, "killed") || !strcmp(name, "stopped") || !c->run;
+    bool mpi = by != launchers, silent = strstr(name, "killed") || strstr(name, "stopped") || !c->run;
     int gone = !strcmp(name, "first_killed") ? 0 : silent ? 1 : -1; /* says nothing */
     for (int q = 0; q < n; q++) {
         RtCode want = q == 1 ? c->other : c->code;
@@ -561,8 +673,8 @@ static void remove_scratch(void)
 /* By a launcher, where it is installed. A process that is killed is the launcher's business: it ends the others. */
 static void test_launched(const Launcher *by, int most)
 {
-    static const char *const wrong[] = {"site",  "size", "call",     "argument", "failed",
-                                        "ended", "same", "question", "agree",    "stopped"};
+    static const char *const wrong[] = {"site", "size",     "call",  "argument", "failed", "ended",
+                                        "same", "question", "agree", "stopped",  "hidden", "flying_order"};
     char title[64], file[640];
     char *version[] = {(char *)(uintptr_t)by->argv[0], (char *)(uintptr_t) "--version", NULL};
     snprintf(title, sizeof title, "peers_%s", by->name);
@@ -571,6 +683,7 @@ static void test_launched(const Launcher *by, int most)
         return;
     }
     for (int n = 2; n <= most; n *= 2) check_case("random", n, by);
+    check_case("flights", most < 4 ? most : 4, by);
     check_ledger(by);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_case(wrong[i], 3, by);
     check_begin();
@@ -584,8 +697,10 @@ static void test_launched(const Launcher *by, int most)
 int main(int argc, char **argv)
 {
     static const char *const wrong[] = {
-        "site",  "size",   "call",         "argument",  "failed", "ended",          "stopped",       "same", "question",
-        "agree", "killed", "first_killed", "suspended", "busy",   "damaged_header", "damaged_bytes", "early"};
+        "site",           "size",          "call",           "argument",      "failed", "ended",
+        "flying_stopped", "same",          "question",       "agree",         "killed", "first_killed",
+        "suspended",      "busy",          "damaged_header", "damaged_bytes", "early",  "hidden",
+        "flying_killed",  "flying_failed", "flying_order",   "damaged_flying"};
     if (argc == 5 && !strcmp(argv[1], "rank")) return run_rank(argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     const char *base = getenv("TMPDIR");
@@ -595,6 +710,7 @@ int main(int argc, char **argv)
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     test_alone();
     for (int ranks = 2; ranks <= 8; ranks++) check_case("random", ranks, &launchers[0]);
+    for (int ranks = 2; ranks <= 8; ranks += 3) check_case("flights", ranks, &launchers[0]);
     check_ledger(&launchers[0]);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_case(wrong[i], 4, &launchers[0]);
     check_case("killed", 2, &launchers[0]);
