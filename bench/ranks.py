@@ -300,18 +300,19 @@ def memory(b, a):
                 parts, says = b.parts(data, k, method)
                 halo = says["halo_most"]
                 most = max(r["owned"] + r["halo"] for r in says["ranks"])
-            plan = planned(b, program, parts)
-            t = plan["train_step"]
-            arena = t["ranks"]["peak_bytes"]["most"] if k > 1 else t["peak_bytes"]
-            extra = ["--ranks", k, "--deadline", 300] if k > 1 else []
-            measured, rc = peaks([program, "train", "--data", parts, "--epochs", 2, "--threads", 1, "--blas", "off"] + extra)
-            if rc:
-                rows.append([name, k, "exit code %d" % rc] + [""] * 6)
-                continue
-            whole = whole or max(measured)
-            rows.append([name, k, mb(min(measured)), mb(max(measured)), "%.2f" % (max(measured) / whole), "%.2f" % (1 / k),
-                         "%.2f" % (1 if k == 1 else most / nodes), halo, mb(arena), mb(plan["graph_bytes"])])
-    table(["network", "P", "least of a process, MB", "most, MB", "most over one process", "1/P", "owned and halo rows, most, of all", "halo, most", "planned arena, most, MB", "planned graph of rank 0, MB"], rows)
+            for sums in ("exact", "local") if k > 1 else ("exact",):
+                more = ["--sums", sums] if k > 1 else []
+                plan = planned(b, program, parts, *more)
+                extra = ["--ranks", k, "--deadline", 300] + more if k > 1 else []
+                measured, rc = peaks([program, "train", "--data", parts, "--epochs", 2, "--threads", 1, "--blas", "off"] + extra)
+                if rc:
+                    rows.append([name, k, sums, "exit code %d" % rc] + [""] * 6)
+                    continue
+                whole = whole or max(measured)
+                says = plan.get("process_bytes", {"least": 0, "most": 0})
+                rows.append([name, k, sums if k > 1 else "", mb(min(measured)), mb(max(measured)), "%.2f" % (max(measured) / whole), "%.2f" % (1 / k),
+                             "%.2f" % (1 if k == 1 else most / nodes), halo, mb(says["most"]) if k > 1 else ""])
+    table(["network", "P", "sums", "least of a process, MB", "most, MB", "most over one process", "1/P", "owned and halo rows, most, of all", "halo, most", "planned, most, MB"], rows)
     return False
 
 

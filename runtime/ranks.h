@@ -155,6 +155,7 @@ int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
 double rt_across_work(const struct RtAcross *a, int64_t step);
 double rt_ranks_work(const RtRanks *r, const RtExec *e, int64_t step);
 double rt_exec_work(const RtExec *e, int64_t step);
+
 /* Bytes that a process takes for a program beside its planned memory: which rows travel, operands that were sent once,
    room in which rows travel, and operands of a step. Programs share the last two. */
 typedef struct RtAcrossBytes {

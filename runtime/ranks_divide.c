@@ -123,6 +123,27 @@ static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
     x->first = first;
 }
 
+static bool is_written(const RtAcross *a, int64_t from, int64_t to, int64_t buffer)
+{
+    for (int64_t s = from; s < to; s++)
+        for (int64_t i = 0; i < across_def(a, s)->n_touches; i++)
+            if (touch_at(a, s, i)->buffer == buffer && touch_at(a, s, i)->writes) return true;
+    return false;
+}
+
+/* Finds what an earlier step was sent that x is, too. */
+static void share_sent(RtAcross *a, const RtDivided *d, RtSent *x)
+{
+    x->last = d->step;
+    for (RtDivided *e = a->divided; e < d && !x->of; e++)
+        for (int64_t k = 0; k < e->n_sent && !x->of; k++) {
+            RtSent *y = &e->sent[k];
+            bool same = y->buffer == x->buffer && y->image == x->image && y->ship == x->ship && !y->of;
+            if (same && !is_written(a, e->step, d->step, x->buffer)) x->of = y;
+        }
+    if (x->of) x->of->last = d->step;
+}
+
 static int32_t part_of(const int64_t *bounds, int64_t i)
 {
     int32_t q = 0;
@@ -436,18 +457,79 @@ static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c
     return rt_count_value(a->e->graph, c, RT_READ);
 }
 
-/* Memory of what is sent: its own where it stays, else that which all steps use in turn. */
+/* Memory of what is sent. */
 static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
 {
-    char *at = a->r->operands.p;
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
-        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, rt_sent_bytes(x), what, st));
-        x->at = x->once ? x->memory.p : at;
+        if (x->once && !x->of && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, rt_sent_bytes(x), what, st));
+        x->at = x->of     ? x->of->at
+                : x->once ? x->memory.p
+                          : (x->planned ? a->e->base : (char *)a->r->operands.p) + x->offset;
         x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
-        if (!x->once) at += (rt_sent_bytes(x) + 63) / 64 * 64;
     }
     return RT_OK;
+}
+
+/* Into a list by places. */
+static void link_in(RtPack *p, int64_t *head, int64_t i)
+{
+    int64_t *link = head;
+    while (*link >= 0 && p[*link].at <= p[i].at) link = &p[*link].next;
+    p[i].next = *link;
+    *link = i;
+}
+
+/* Operands of each run: those for which there is planned memory that no value has meanwhile lie there, the largest first;
+   the others lie in memory of their own. */
+static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
+{
+    const RtExec *e = a->e;
+    int64_t head = -1, n_slots = e->program->n_slots, n_own = 0;
+    for (int64_t i = 0; i < n_slots; i++) {
+        p[i] = e->places[i];
+        link_in(p, &head, i);
+    }
+    RtPack *own = p + n_slots + n;
+    for (int64_t i = n_slots; i < n_slots + n; i++) {
+        p[i].at = rt_pack_gap(p, head, &p[i]);
+        x[i - n_slots]->planned = p[i].at + p[i].bytes <= e->arena_bytes;
+        x[i - n_slots]->offset = p[i].at;
+        if (x[i - n_slots]->planned) link_in(p, &head, i);
+        else own[n_own++] = p[i];
+    }
+    a->operand_bytes = rt_pack(own, n_own);
+    for (int64_t i = 0, k = 0; i < n; i++)
+        if (!x[i]->planned) x[i]->offset = own[k++].at;
+}
+
+RtCode rt_divided_place(RtAcross *a, RtStatus *st)
+{
+    int64_t n = 0, n_sent = 0, n_slots = a->e->program->n_slots;
+    RtSent **sent;
+    RtPack *p;
+    for (int64_t i = 0; i < a->n_divided; i++) n_sent += a->divided[i].n_sent;
+    RT_TRY(rt_alloc(&sent, n_sent, sizeof *sent, what, st));
+    RtCode code = rt_alloc(&p, rt_size_plus(n_slots, n_sent, 2), sizeof *p, what, st);
+    for (int64_t i = 0; i < a->n_divided && !code; i++)
+        for (int64_t k = 0; k < a->divided[i].n_sent; k++) {
+            RtSent *x = &a->divided[i].sent[k];
+            int64_t at = n;
+            if (x->once || x->of) continue;
+            for (; at > 0 && rt_sent_bytes(sent[at - 1]) < rt_sent_bytes(x); at--) {
+                sent[at] = sent[at - 1];
+                p[n_slots + at] = p[n_slots + at - 1];
+            }
+            sent[at] = x;
+            p[n_slots + at] = (RtPack){
+                .bytes = (rt_sent_bytes(x) + 63) / 64 * 64, .first = a->divided[i].step, .last = x->last};
+            n++;
+        }
+    if (!code) place_operands(a, sent, p, n);
+    free(sent);
+    free(p);
+    if (!code && a->operand_bytes < 0) code = rt_memory_check(-1, what, st);
+    return code;
 }
 
 /* Arguments of the kernel: what was sent, and maps of it, in place of what the process has. Memory of operands may have
@@ -477,14 +559,12 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_is_sent(a, touch_at(a, step, i))) RT_TRY(add_sent(a, d, touch_at(a, step, i), st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
-    int64_t operands = 0;
     for (int64_t i = 0; i < d->n_sent; i++) {
+        share_sent(a, d, &d->sent[i]);
         d->sent[i].piece_bytes = piece_bytes(a, d, &d->sent[i]);
         int64_t bytes = rt_ship_bytes(d->sent[i].ship, d->sent[i].piece_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
-        if (!d->sent[i].once) operands = rt_size_plus(operands, (rt_sent_bytes(&d->sent[i]) + 63) / 64, 64);
     }
-    if (operands > a->operand_bytes) a->operand_bytes = operands;
     return check_args(a, d, st);
 }
 
@@ -560,7 +640,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
-        if (x->there) continue;
+        if (x->there || x->of) continue;
         if (a->overlap && !x->once) {
             RT_TRY(rt_overlap_sent(a, x, st));
             continue;

@@ -20,7 +20,8 @@ static void add_divided(const RtAcross *a, const RtDivided *d, RtAcrossBytes *ou
     out->tables += ship_bytes(&d->rows);
     for (int64_t i = 0; d->images && i < a->e->model->n_maps; i++) out->tables += ship_bytes(&d->images[i]);
     for (int64_t i = 0; i < d->n_blocks; i++) out->tables += (int64_t)d->blocks[i].bytes;
-    for (int64_t i = 0; i < d->n_sent; i++) out->once += d->sent[i].once ? rt_sent_bytes(&d->sent[i]) : 0;
+    for (int64_t i = 0; i < d->n_sent; i++)
+        out->once += d->sent[i].once && !d->sent[i].of ? rt_sent_bytes(&d->sent[i]) : 0;
 }
 
 void rt_across_bytes(const RtAcross *a, RtAcrossBytes *out)

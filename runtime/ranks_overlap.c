@@ -121,7 +121,8 @@ static RtCode list_transits(RtAcross *a, RtOverlap *o, RtStatus *st)
     for (int64_t i = n_rows; i-- > 0;) add_exchange(a, &list[n++], &a->exchanges[i]);
     for (int64_t i = 0; i < a->n_divided; i++)
         for (int64_t k = 0; k < a->divided[i].n_sent; k++)
-            if (!a->divided[i].sent[k].once) add_operand(a, &list[n++], a->divided[i].step, &a->divided[i].sent[k]);
+            if (!a->divided[i].sent[k].once && !a->divided[i].sent[k].of)
+                add_operand(a, &list[n++], a->divided[i].step, &a->divided[i].sent[k]);
     for (int64_t step = -1; step < a->e->program->n_steps; step++)
         for (int64_t i = 0; i < n; i++)
             if (list[i].begin == step) o->transits[o->n_transits++] = list[i];
@@ -145,7 +146,7 @@ static RtCode pack_room(RtAcross *a, RtOverlap *o, RtStatus *st)
     for (int64_t i = 0; i < a->n_divided; i++)
         for (int64_t k = 0; k < a->divided[i].n_sent; k++) {
             const RtSent *x = &a->divided[i].sent[k];
-            int64_t room = x->once ? rt_ship_bytes(x->ship, x->piece_bytes) : 0;
+            int64_t room = x->once && !x->of ? rt_ship_bytes(x->ship, x->piece_bytes) : 0;
             if (room > at_once) at_once = room;
         }
     a->room_free = bytes;

@@ -13,8 +13,13 @@ typedef struct RtSent {
     int64_t n, first;    /* rows that it has here, and what kernels call the first one */
     const RtShip *ship;
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
-    RtBlock memory;      /* of what is sent once; else it lies in RtRanks.operands while the step runs */
-    char *at, *base;     /* of the first row, and of the row that kernels call 0 */
+    struct RtSent *of;   /* the same rows of the same value, which an earlier step was sent; or NULL */
+    int64_t last;        /* step that reads it */
+    /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in RtRanks.operands */
+    bool planned;
+    int64_t offset;
+    RtBlock memory;  /* of what is sent once */
+    char *at, *base; /* of the first row, and of the row that kernels call 0 */
 } RtSent;
 
 /* A step over all rows of a space whose work is shared by its iterations: blocks of a total, or rows of a column sum. */
@@ -86,6 +91,8 @@ RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
+/* Once all were made: where their operands lie. */
+RtCode rt_divided_place(RtAcross *a, RtStatus *st);
 /* Once e is bound: what is sent once will be sent in the next run. */
 void rt_divided_bind(RtAcross *a, RtDivided *d);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);

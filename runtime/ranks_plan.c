@@ -364,6 +364,7 @@ static RtCode plan_all(Planner *k)
         a->divided[a->n_divided - 1 - i] = x;
     }
     for (int64_t i = 0; i < a->n_divided; i++) RT_TRY(rt_divided_make(a, a->divided[i].step, &a->divided[i], k->st));
+    RT_TRY(rt_divided_place(a, k->st));
     return RT_OK;
 }
 
@@ -413,6 +414,8 @@ void rt_across_free(RtAcross *a)
     if (!a) return;
     rt_policy_free(a->policy);
     rt_overlap_free(a->overlap);
+    rt_block_free(&a->r->room); /* what runs before training needs more of it than training, perhaps */
+    rt_block_free(&a->r->operands);
     for (int64_t i = 0; i < a->n_exchanges; i++) rt_ship_free(&a->exchanges[i].ship);
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_free(a, &a->divided[i]);
     for (int64_t b = 0; a->strips && b < a->e->program->n_buffers; b++) rt_block_free(&a->strips[b]);

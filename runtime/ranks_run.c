@@ -28,10 +28,12 @@ static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buff
 static void list_divided(Listing *l, const RtDivided *d)
 {
     const RtAcross *a = l->a;
-    for (int64_t k = 0; k < d->n_sent; k++)
+    for (int64_t k = 0; k < d->n_sent; k++) {
+        if (d->sent[k].of) continue;
         list_travel(l, d->step, "operands", d->sent[k].buffer, d->sent[k].once, d->sent[k].row_bytes,
                     rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site, rt_sent_rounds(&d->sent[k]),
                     d->sent[k].ship->out_n);
+    }
     for (int64_t k = 0; k < d->n_results && !d->merges; k++)
         list_travel(l, d->step, "results", d->results[k], false, across_row_bytes(a, d->results[k]),
                     (d->to - d->from) * (a->r->n - 1), a->results_site, 1, NULL);

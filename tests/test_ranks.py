@@ -16,8 +16,9 @@ import toy
 from sandbox import Sandbox
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "ranks"))
+sys.path += [os.path.join(HERE, "ranks"), os.path.join(HERE, "..", "bench")]
 import models  # noqa: E402
+from ranks import peaks  # noqa: E402, of bench/ranks.py
 
 LONG = bool(os.environ.get("GNNC_LONG"))
 CORA = os.path.join(HERE, "..", "examples", "data", "cora")
@@ -48,8 +49,8 @@ def same(a, b):
         return f.read() == g.read()
 
 
-def parts(data, k, method, seed=1):
-    out = box.path("parts")
+def parts(data, k, method, seed=1, out="parts"):
+    out = box.path(out)
     shutil.rmtree(out, ignore_errors=True)
     box.must(box.gnnc, "data", "partition", data, "-k", k, "-o", out, "--method", method, "--seed", seed)
     return out
@@ -252,6 +253,26 @@ def test_local_sums():
     box.refuses("sums", [program, "train", "--data", p, "--ranks", k, "--sums", "fast"], 1, "R403", "exact or local")
 
 
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+
+def test_memory():
+    """What `plan` says that each process takes is what its peak grows by, with a graph that is much larger than the program."""
+    program, data, peak = None, {}, {}
+    for name, n in (("little", 40), ("large", 60000)):
+        data[name] = parts(random_data(name, n, 3 * n, 3, features=64), 2, "ldg", out=name + ".parts")
+        if not program:
+            program = build("wide", box.path(name), box.write("wide.gnn", models.text("gcn").replace("dropout(x, 0.3)", "x").replace("16", "64")))
+    for sums in ("exact", "local"):
+        for name, p in data.items():
+            measured, rc = peaks([program, "train", "--data", p, "--ranks", 2, "--epochs", 5, "--threads", 1, "--sums", sums])
+            plan = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1, "--sums", sums).out)["process_bytes"]
+            peak[name] = max(measured), plan["most"], rc
+        grown, planned = (peak["large"][i] - peak["little"][i] for i in (0, 1))
+        box.report("memory_%s" % sums, (peak["large"][2] and "it ends with %d" % peak["large"][2]) or
+                   (not 0.9 <= grown / planned <= 1.07 and "%d bytes planned, %d measured" % (planned, grown)))
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -390,7 +411,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
     try:
         test()
     except RuntimeError as e:
