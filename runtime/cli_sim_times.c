@@ -40,7 +40,7 @@ static RtCode time_copying(RtStepTimes *t, RtStatus *st)
     char *from = b.p, *to = from + (int64_t)TABLE_ROWS * ROW_BYTES;
     memset(b.p, 1, b.bytes);
     t->copy_s = INFINITY;
-    for (int run = 0; run < LEAST_RUNS; run++) {
+    for (int run = 0; run < MOST_RUNS; run++) {
         uint32_t at = 1;
         double before = rt_now_ns();
         for (int i = 0; i < TABLE_ROWS; i++) {
