@@ -107,7 +107,7 @@ typedef enum { RT_SIM_BLOCKING, RT_SIM_AS_MADE, RT_SIM_TIC, RT_SIM_TAC, RT_SIM_N
 /* Rows from rank to rank, which are packed; each rank's piece to all; or sums of all ranks' vectors, in all. */
 typedef enum { RT_SIM_ROWS, RT_SIM_GATHER, RT_SIM_SUM } RtSimKind;
 
-/* What travels in a run. In blocking order all ranks stop for it, before or behind a step, as rt_across_run does. With
+/* What travels in a run. In blocking order all ranks stop for it, before or behind a step, as with --overlap off. With
    overlap it is begun behind the step that makes it, and waited for before the first that reads it. */
 typedef struct RtSimTravel {
     int64_t step;   /* -1: before all */
