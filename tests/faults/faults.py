@@ -20,7 +20,7 @@ FAULTS = [
     ("passes/rewrite/cse.c", "bool swap = ir_ops[op->op].traits & T_COMM && op->n_args == 2", "bool swap = op->n_args == 2", "passes passes_random"),
     ("passes/rewrite/keys.c", "if (divides) return irb_select(b, has_place(k), x, irb_scalar(b, own.dtype, 1));", "if (divides) return x;", "keys"),
     ("passes/rewrite/keys.c", "if (!k->read) x = irb_select(b, has_place(k), x, irb_scalar(b, type.dtype, 0));", "", "keys"),
-    ("passes/rewrite/keys.c", "(!divides || (k->facts[v] & sound) == sound)", "true", "passes"),
+    ("passes/rewrite/keys.c", "(k->facts[v] & sound) == sound)", "(k->facts[v] & sound))", "passes"),
     ("passes/rewrite/keys.c", "k->uses[v] != 1 || ", "", "passes"),
     ("passes/rewrite/table.c", "return n <= FEW_MATRICES ? i : -1;", "return i;", "passes"),
     ("passes/rewrite/table.c", "args[1 - places] = t->r.map[mix->args[1 - places]];", "args[1 - places] = t->r.map[mix->args[0]];", "passes keys"),
