@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Several processes that train one model: whether their bits are those of one process, what they send, what they need.
 
-usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [options]
+usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [policies] [options]
 
 bits      losses, metrics and weights of six networks on four data sets, split in 1 to 16 parts by every method, beside one process
 columns   columns that processes exchange for a GCN 602 -> 16 -> 41, and bytes for an R-MAT graph, beside what others' schemes would send
 memory    the peak of each process, measured and planned, for a graph of the size of ogbn-arxiv
 link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process; what computing hides of what travels
 scaling   simulated: weak scaling to 1,024 ranks, of a graph of communities, one a rank, and of an R-MAT graph, as many rows a rank
+policies  accuracy and bytes of an epoch of training with rows of peers that are late, or drawn: four processes, several seeds
 
 Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
 """
@@ -169,6 +170,7 @@ def difference(one, several):
 
 
 def bits(b, a):
+    a.data, a.epochs = a.data or list(SOURCES), a.epochs or 20
     methods = [m for m in METHODS if m != "metis" or have_metis(b)]
     runs = [(SOURCES[d] * (2 + k), d, k, l, m) for d in a.data for k in a.ranks for l in a.networks for m in methods]
     until, done, programs, left = time.time() + 60 * a.minutes, {}, {}, 0
@@ -437,13 +439,49 @@ def scaling(b, a):
     return False
 
 
+# ---- policies ------------------------------------------------------------------------------------------------------
+
+POLICIES = ["exact", "sancus=m1:2", "sancus=m1:5", "sancus=m2:1:8", "sancus=m3:0.1:8", "sancus=m3:0.3:16", "distgnn=5", "pipegcn", "bns=0.1", "bns=0.5", "cagnet1d"]
+
+
+def policies(b, a):
+    """Two layers of width 16. Bytes are of all processes in an epoch of the training step, without what is sent once; metrics are exact and cost the same for all."""
+    epochs, rows, method = a.epochs or 100, [], "metis" if have_metis(b) else "ldg"
+    for data in a.data or ["cora", "facebook_pages", "github_social"]:
+        if not os.path.exists(b.path(data)):
+            with_files(b, data)
+        program = b.build(data + "-two", two_layers("gcn", 16), b.path(data))
+        parts = b.parts(b.path(data), 4, method)[0]
+        once, exact = [sum(t["rows"] * t["row_bytes"] for t in json.loads(b.run(program, "plan", "--data", parts, "--json", "--threads", 1, "--sums", s))
+                           ["train_step"]["ranks"]["travels"] if t["once"] == first and t["kind"] != "rows") for s, first in (("local", True), ("exact", False))]
+        whole = None
+        for policy in POLICIES:
+            b.run(program, "train", "--data", parts, "--ranks", 4, "--threads", 1, "--deadline", 300, "--epochs", epochs, "--seed", 1, "--seeds", a.seeds,
+                  "--sums", "local", "--policy", policy, "--ledger", b.path("ledger.json"), "--metrics", b.path("m.jsonl"))
+            with open(b.path("ledger.json"), encoding="utf-8") as f, open(b.path("m.jsonl"), encoding="utf-8") as g:
+                sites, last = json.load(f)["sites"], json.loads(g.read().splitlines()[-1])
+            sent = {s["name"]: 0 for s in sites}
+            for s in sites:
+                sent[s["name"]] += sum(r["bytes_out"] for r in s["by_rank"])
+            step = sum(n for name, n in sent.items() if name.startswith("train_step:"))
+            sums = sum(n for name, n in sent.items() if name.startswith("train_step:") and "that are shared out" in name)
+            travel = (step - sums) / epochs / a.seeds
+            local = (step / a.seeds - once) / epochs
+            whole = whole or (travel, local, travel + exact)
+            rows.append([data, policy, "%.3f ± %.3f" % (last["mean"]["test_acc"], last["deviation"]["test_acc"])] +
+                        ["%.1f (%.2f)" % (n / 1e3, n / w) for n, w in zip((travel, local, travel + exact), whole)])
+    table(["data", "policy", "test accuracy", "rows of peers, KB (of exact)", "with `--sums=local`, KB", "with exact sums, KB"], rows)
+    print("\n%d seeds, %d epochs, 4 processes, parts by %s." % (a.seeds, epochs, method))
+    return False
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling; default all")
+    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling, policies; default all")
     ap.add_argument("--minutes", type=float, default=1e9, help="bits: begin no run after so many minutes, and say how many are left")
     ap.add_argument("--log", help="bits: a file that says what ran; runs that it has are not run again")
-    ap.add_argument("--epochs", type=int, default=20, help="bits: epochs of a run")
-    ap.add_argument("--data", type=lambda s: s.split(","), default=list(SOURCES), help="bits: data sets")
+    ap.add_argument("--epochs", type=int, help="bits, policies: epochs of a run (20, 100)")
+    ap.add_argument("--data", type=lambda s: s.split(","), help="bits, policies: data sets")
     ap.add_argument("--networks", type=lambda s: s.split(","), default=list(LAYERS), help="bits: networks")
     ap.add_argument("--ranks", type=lambda s: [int(x) for x in s.split(",")], default=RANKS, help="bits: numbers of processes")
     ap.add_argument("--nodes", type=int, default=16384, help="columns: nodes of the graph, with 10 edges each")
@@ -451,6 +489,7 @@ def main():
     ap.add_argument("--mbit", type=int, default=1000, help="link: Mbit/s")
     ap.add_argument("--link-share", type=float, default=0.25, help="link: share of the size of arxiv")
     ap.add_argument("--link-width", type=int, default=64, help="link: width of the layers")
+    ap.add_argument("--seeds", type=int, default=5, help="policies: runs of each, of --epochs (default there 100)")
     ap.add_argument("--link-epochs", type=int, default=10, help="link: epochs of a run")
     ap.add_argument("--scale", type=lambda s: [int(x) for x in s.split(",")], default=[1, 4, 16, 64, 256, 1024], help="scaling: numbers of ranks")
     ap.add_argument("--graphs", type=lambda s: s.split(","), default=["communities", "rmat"], help="scaling: kinds of graphs")
@@ -458,7 +497,7 @@ def main():
     ap.add_argument("--far", type=float, default=0.02, help="scaling: share of edges between communities")
     ap.add_argument("--topology", help="scaling: a file for --topology")
     a = ap.parse_args()
-    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling}
+    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling, "policies": policies}
     for p in a.parts:
         if p not in every:
             ap.error("no part `%s`" % p)

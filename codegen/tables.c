@@ -295,7 +295,7 @@ static void add_step(Builder *b, const PlanStep *s)
                 .n_touches = s->touches.n};
     for (uint32_t i = 0; i < s->touches.n; i++) {
         const PlanTouch *t = &s->touches.data[i];
-        VEC_PUSH(b->arena, &b->touches, ((RtTouch){t->buffer, t->writes, t->at, index_of(t->image)}));
+        VEC_PUSH(b->arena, &b->touches, ((RtTouch){t->buffer, t->writes, t->at, index_of(t->image), t->how}));
     }
     switch (s->kind) {
     case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;

@@ -79,7 +79,7 @@ static const TableField fields_RtStep[] = {INT(RtStep, kind),   INT(RtStep, part
                                            INT(RtStep, under),  INT(RtStep, first_touch), INT(RtStep, n_touches)};
 TYPE(RtStep)
 static const TableField fields_RtTouch[] = {INT(RtTouch, buffer), INT(RtTouch, writes), INT(RtTouch, at),
-                                            INT(RtTouch, image)};
+                                            INT(RtTouch, image), INT(RtTouch, how)};
 TYPE(RtTouch)
 static const TableField fields_RtCall[] = {INT(RtCall, kernel), INT(RtCall, first_arg), INT(RtCall, n_args),
                                            INT(RtCall, grain),  INT(RtCall, cut),       INT(RtCall, rows),

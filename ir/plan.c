@@ -182,7 +182,7 @@ static void print_move(const HostPlan *p, const PlanStep *s, StrBuf *out)
     put_count(p, &s->move.rows, out);
 }
 
-/* shared: sums for rows of node under edge.dst; reads b4 at edge.src of elements, writes b7 at rows */
+/* shared: sums for rows of node under edge.dst; reads b4 at edge.src of elements linearly, writes b7 at rows */
 static void print_work(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
     static const char *const works[] = {"the same everywhere", "rows of", "sums for rows of", "totals over", "apart"};
@@ -197,6 +197,7 @@ static void print_work(const HostPlan *p, const PlanStep *s, StrBuf *out)
         strbuf_printf(out, "%s %s b%u at ", i ? "," : ";", accesses[x->writes], x->buffer);
         if (x->image != IR_NONE) strbuf_printf(out, "%s of ", m->maps.data[x->image].name);
         strbuf_puts(out, places[x->at]);
+        if (x->how == PLAN_LINEAR) strbuf_puts(out, " linearly");
     }
     strbuf_puts(out, "\n");
 }

@@ -174,11 +174,18 @@ typedef enum {
     PLAN_RAISES,
     PLAN_LOWERS, /* sum, product, maximum, minimum */
 } PlanAccess;
+/* What a step that sums over a map makes of the rows at images of its elements. */
+typedef enum {
+    PLAN_ANYHOW, /* anything; so is all of other steps */
+    PLAN_LINEAR, /* read at images: each sum is homogeneous and linear in all that it reads so; written: the value is */
+    PLAN_WITHOUT, /* written: the value does not depend on them; read at the row: by such values alone */
+} PlanHow;
 typedef struct PlanTouch {
     uint32_t buffer;
     PlanAccess writes;
     PlanAt at;
     IrId image; /* at the image of that row or element under this map, or IR_NONE */
+    PlanHow how;
 } PlanTouch;
 
 typedef enum {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 17
+#define RT_ABI_VERSION 18
 
 typedef union RtArg {
     void *p;
@@ -39,6 +39,7 @@ enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY };                     /* =
 enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART };                    /* = PlanWork */
 enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };                               /* = PlanAt */
 enum { RT_READS, RT_WRITES, RT_ADDS, RT_MULTIPLIES, RT_RAISES, RT_LOWERS }; /* = PlanAccess */
+enum { RT_ANYHOW, RT_LINEAR, RT_WITHOUT };                                  /* = PlanHow */
 /* = PlanSetKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64, RT_K_F16, RT_K_BF16 }; /* = KirBase */
@@ -115,7 +116,7 @@ typedef struct RtStep { /* PlanStep: what all kinds have; the rest is a row of t
     int64_t work, over, under, first_touch, n_touches;
 } RtStep;
 typedef struct RtTouch { /* PlanTouch */
-    int64_t buffer, writes, at, image;
+    int64_t buffer, writes, at, image, how;
 } RtTouch;
 /* a kernel over iterations: a step of kind RT_STEP_KERNEL, or what a product is without a library */
 typedef struct RtCall {

@@ -4,7 +4,7 @@
 #pragma once
 #include <stdint.h>
 
-enum { RT_SITE_DRAW = 65001, RT_SITE_INIT = 60000 };
+enum { RT_SITE_DRAW = 65001, RT_SITE_SAMPLE = 65002, RT_SITE_INIT = 60000 };
 
 /* One word for (seed, step, site, element, feature). */
 uint32_t rt_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature);

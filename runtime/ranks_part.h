@@ -117,6 +117,19 @@ void rt_policy_bind(RtAcross *a);  /* all rows travel in the next run */
 void rt_policy_begin(RtAcross *a); /* a run begins */
 /* In place of rt_ship_run, and says itself what it sends. */
 RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
+RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st); /* once a step has run, before exchanges behind it */
+/* Whether what a step computes for rows of nodes is received by who reads it, also where it could be computed there. */
+bool rt_policy_receives(const RtAcross *a, int64_t step);
+
+/* The policy bns (ranks_sample.c): some rows, which are drawn. */
+struct RtSample;
+RtCode rt_sample_make(RtAcross *a, double share, struct RtSample **p, RtStatus *st);
+void rt_sample_free(struct RtSample *p);
+/* Whether values of a step may have gradients: all that is not of inputs and random numbers alone. */
+bool rt_sample_trains(const RtAcross *a, int64_t step);
+void rt_sample_begin(const RtAcross *a, struct RtSample *p);
+RtCode rt_sample_run(RtAcross *a, const struct RtSample *p, int64_t exchange, RtStatus *st);
+RtCode rt_sample_push(RtAcross *a, const struct RtSample *p, int64_t step, RtStatus *st);
 
 /* ---- what is computed while rows travel (ranks_overlap.c) ---- */
 

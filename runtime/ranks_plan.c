@@ -230,7 +230,8 @@ static RtCode plan_each(Planner *k, int64_t step)
     const RtStep *s = across_def(k->a, step);
     int64_t receive = cost_of_receiving(k, step), compute = cost_of_computing(k, step);
     Set rows = {s->over, owned_of(k, s->over), NULL};
-    bool here = receive && compute >= 0 && (compute <= receive || k->m->spaces[s->over].is_edge);
+    bool edges = k->m->spaces[s->over].is_edge;
+    bool here = receive && compute >= 0 && (edges || (compute <= receive && !rt_policy_receives(k->a, step)));
     RtBlock bits = {0};
     if (here) {
         k->a->rows[step] = RT_READ;

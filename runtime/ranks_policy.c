@@ -4,7 +4,8 @@
      exact      all rows that a process reads travel in each run
      sancus     a process sends all its rows or none, and the others take what came from it last
      distgnn    in run t those whose key leaves t mod r, the others are what came last
-     pipe       what is sent in run t is read in run t + 1
+     pipegcn    what is sent in run t is read in run t + 1
+     bns        of rows that sums over edges read, some that are drawn (ranks_sample.c)
      cagnet1d   each process in turn sends all rows that it owns to all; each stores those that it reads
 
    docs/distributed.md names the systems and says what each costs. What is decided by one process alone is a vote that
@@ -37,6 +38,7 @@ struct RtPolicyRun {
     Kept *kept; /* [n_exchanges] */
     int64_t n_exchanges;
     int votes_site;
+    struct RtSample *sample; /* of bns; else NULL */
 };
 
 struct RtPolicyRow {
@@ -49,6 +51,7 @@ struct RtPolicyRow {
     bool (*travels)(const RtPolicyRun *p, bool vote, int64_t key);
     bool late;                               /* what comes is read in the next run */
     bool in_turn;                            /* each process in turn sends all that it owns */
+    bool drawn;                              /* rows are drawn, and nothing is kept */
     int64_t (*oldest)(const RtPolicyRun *p); /* runs between sending and reading a row, at most */
 };
 
@@ -125,7 +128,6 @@ static bool all_rows(const RtPolicyRun *p, bool vote, int64_t key) { return (voi
 static int64_t below_a(const RtPolicyRun *p) { return p->a > 1 ? (int64_t)p->a - 1 : 0; }
 static int64_t below_b(const RtPolicyRun *p) { return (int64_t)p->b - 1; }
 static int64_t one(const RtPolicyRun *p) { return (void)p, 1; }
-static int64_t none(const RtPolicyRun *p) { return (void)p, 0; }
 
 /* The first names exact training, in which no policy has a state. */
 static const RtPolicyRow policies[] = {
@@ -142,7 +144,8 @@ static const RtPolicyRow policies[] = {
     {.form = "sancus=m3:eps:tmax", .most = 1e30, .vote = vote_by_change, .travels = if_voted, .oldest = below_b},
     {.form = "distgnn=r", .whole = true, .most = 1e6, .travels = by_key, .oldest = below_a},
     {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one},
-    {.form = "cagnet1d", .travels = all_rows, .in_turn = true, .oldest = none},
+    {.form = "bns=p", .least = 1e-9, .most = 1, .drawn = true},
+    {.form = "cagnet1d", .in_turn = true},
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, NAMES = 2 /* of exact training */ };
 
@@ -183,7 +186,8 @@ RtCode rt_policy_parse(const char *text, RtPolicy *p, RtStatus *st)
         double number[2] = {0};
         if (!take_form(&policies[i], text, number)) continue;
         if (policies[i].vote == vote_by_age && number[0] > number[1]) break;
-        *p = (RtPolicy){i < NAMES ? NULL : &policies[i], number[0], number[1]};
+        bool exact = i < NAMES || (policies[i].drawn && number[0] == 1);
+        *p = (RtPolicy){exact ? NULL : &policies[i], number[0], number[1]};
         return RT_OK;
     }
     return not_known(text, st);
@@ -226,14 +230,26 @@ static RtCode make_kept(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
     return is->in_turn ? ask_owners(a, x, k, st) : RT_OK;
 }
 
+/* It is that of training's step: metrics are exact. */
+static const RtPolicyRow *policy_of(const RtAcross *a)
+{
+    return strcmp(rt_string(a->e->model, a->e->program->name), "train_step") ? NULL : a->r->policy.is;
+}
+
+bool rt_policy_receives(const RtAcross *a, int64_t step)
+{
+    return policy_of(a) && policy_of(a)->drawn && rt_sample_trains(a, step);
+}
+
 RtCode rt_policy_make(RtAcross *a, RtStatus *st)
 {
     const RtPolicy *given = &a->r->policy;
     char name[200];
-    if (!given->is || strcmp(rt_string(a->e->model, a->e->program->name), "train_step")) return RT_OK;
+    if (!policy_of(a)) return RT_OK;
     RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
     *a->policy = (RtPolicyRun){
         .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
+    if (given->is->drawn) return rt_sample_make(a, given->a, &a->policy->sample, st);
     RT_TRY(rt_alloc(&a->policy->kept, a->n_exchanges, sizeof(Kept), what, st));
     for (int64_t i = 0; i < a->n_exchanges; i++) RT_TRY(make_kept(a, &a->exchanges[i], &a->policy->kept[i], st));
     if (!given->is->vote) return RT_OK;
@@ -245,6 +261,7 @@ void rt_policy_free(RtPolicyRun *p)
 {
     if (!p) return;
     for (int64_t i = 0; p->kept && i < p->n_exchanges; i++) rt_block_free(&p->kept[i].block);
+    rt_sample_free(p->sample);
     free(p->kept);
     free(p);
 }
@@ -258,7 +275,9 @@ void rt_policy_bind(RtAcross *a)
 
 void rt_policy_begin(RtAcross *a)
 {
-    if (a->policy) a->policy->run++;
+    if (!a->policy) return;
+    a->policy->run++;
+    if (a->policy->sample) rt_sample_begin(a, a->policy->sample);
 }
 
 /* votes[q]: whether process q sends its rows. In the first run all do. */
@@ -353,5 +372,11 @@ static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
 RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st)
 {
     assert(a->policy->run >= 0);
+    if (a->policy->sample) return rt_sample_run(a, a->policy->sample, exchange, st);
     return a->policy->is->in_turn ? run_in_turn(a, exchange, st) : run_chosen(a, exchange, st);
+}
+
+RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st)
+{
+    return a->policy->sample ? rt_sample_push(a, a->policy->sample, step, st) : RT_OK;
 }

@@ -106,6 +106,7 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
         else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
         else if (i >= 0) rt_exec_run_step(a->e, i);
+        if (a->policy) RT_TRY(rt_policy_after(a, i, st));
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {
             const RtExchange *x = &a->exchanges[--exchange];
             void *rows = a->e->buffers[x->buffer];

@@ -65,7 +65,7 @@ def unpredicted(sites):
     return None
 
 
-EXACT = ["exact", "halo", "sancus=m1:1", "sancus=m2:1:1", "sancus=m3:0:1", "sancus=m3:0:5", "distgnn=0", "distgnn=1", "cagnet1d"]
+EXACT = ["exact", "bns=1", "halo", "sancus=m1:1", "sancus=m2:1:1", "sancus=m3:0:1", "sancus=m3:0:5", "distgnn=0", "distgnn=1", "cagnet1d"]
 LATE = ["sancus=m1:3", "sancus=m2:1:4", "sancus=m3:0.1:4", "sancus=m3:1e30:3", "distgnn=3", "pipegcn"]
 
 
@@ -111,6 +111,101 @@ def test_frozen():
     box.report("late", (one[0] != one[1] and "the first run is not exact") or (two[0] == two[1] and "the second run is exact"))
 
 
+# ---- rows that are drawn --------------------------------------------------------------------------------------------
+
+# W enters linearly, and dropout keeps sums of neighbours from being computed before the run
+SUMS = """model net(x: node[F]) -> node[O] {
+  param W: [F, O] = 1
+  return sum_in(dropout(dot(x, W, F), 0.5).src)
+}
+train net {
+  loss = %s
+  hyper lr = 1
+  optimizer sgd(lr)
+  epochs 1
+  seed 0
+}
+"""
+
+
+def build_sums():
+    """On 64 nodes, so that means are exact, with numbers that are small and whole."""
+    g, n, e = np.random.default_rng(1), 64, 256
+    arrays = {"edge_index": np.ascontiguousarray(g.integers(0, n, (2, e))), "x": g.integers(-1, 2, (n, 3)).astype("<f4"),
+              "c": g.integers(-2, 3, n).astype("<f4")}
+    toy.store(box.path("whole"), arrays, num_nodes=n, num_edges=e)
+    for k in (2, 3):
+        box.must(box.gnnc, "data", "partition", box.path("whole"), "-k", k, "-o", box.path("whole%d" % k), "--method", "random", "--seed", 1)
+    for name, loss in (("square", "net(data.x) * net(data.x)"), ("plus", "relu(sum(net(data.x), O) * data.c + 1000)")):
+        box.must(box.gnnc, "build", box.write("%s.gnn" % name, SUMS % loss), "--data", box.path("whole"), "--set", "O=1", "--cpu=native", "-o", box.path(name))
+
+
+def run_sums(name, k, policy, *more):
+    """Losses, and the sum of the gradient of the first epoch times W, which is all ones."""
+    box.must(box.path(name), "train", "--data", box.path("whole%d" % k), "--ranks", k, "--policy", policy, "--threads", 1, "--metrics", box.path("m.jsonl"),
+             "--save", box.path("w.st"), *more)
+    with open(box.path("w.st"), "rb") as f, open(box.path("m.jsonl"), encoding="utf-8") as g:
+        text = f.read()
+        losses = [json.loads(line)["loss"] for line in g if '"final"' not in line]
+    w = np.frombuffer(text[8 + int.from_bytes(text[:8], "little"):], "<f4").astype(float)
+    return np.array(losses), (1 - w).sum()
+
+
+def test_adjoint():
+    """What the backward pass sums is the adjoint of what the forward pass does: by Euler, the gradient of z y in W, both linear in W, times W is 2 z y.
+    With one row drawn of each pair of processes all numbers are fractions that f32 holds, so that both sides are equal."""
+    build_sums()
+    for seed in range(3):
+        for policy, most in (("bns=0.001", 0), ("bns=0.4", 1e-5)):
+            losses, grad = run_sums("square", 3, policy, "--seed", seed)
+            box.report("adjoint_%s_%d" % (policy, seed), abs(grad - 2 * losses[0]) > most * abs(grad) and "%r and %r" % (grad, 2 * losses[0]) or
+                       (not losses[0] and "the loss is 0"))
+
+
+def test_unbiased():
+    n, frozen = 2000, ["--epochs", 2000, "--set", "lr=0"]
+    exact, _ = run_sums("plus", 2, "exact", *frozen)
+    drawn, _ = run_sums("plus", 2, "bns=0.3", *frozen)
+    d = drawn - exact
+    box.report("unbiased", (d.std() < 0.1 and "nothing is drawn") or (abs(d.mean()) > 4 * d.std() / n ** 0.5 and "%g +- %g" % (d.mean(), d.std() / n ** 0.5)))
+
+
+def test_drawn_rows():
+    """Of each pair of processes int(p n) rows, at least one, travel each way for each value."""
+    k, p, owner = 3, 0.2, np.zeros(parts(3)[1]["nodes"], int)
+    for q in range(k):
+        owned = parts(k)[1]["ranks"][q]["owned"]
+        owner[np.load(os.path.join(parts(k)[0], "part-%d" % q, "node_id.npy"))[:owned]] = q
+    ends = np.load(os.path.join(box.path("data"), "edge_index.npy"))
+    pairs = np.unique(np.stack([owner[ends[0]], owner[ends[1]], ends[0]])[:, owner[ends[0]] != owner[ends[1]]], axis=1)
+    border = [np.sum((pairs[0] == a) & (pairs[1] == b)) for a in range(k) for b in range(k)]
+    rows = sum(max(1, int(p * m)) for m in border if m)
+    weights, sites = train("gcn", k, "bns=0.2")
+    again, _ = train("gcn", k, "bns=0.2")
+    sent = [(s["name"], sum(r["bytes_out"] for r in s["by_rank"]) / EPOCHS / 4 / rows) for s in sites if s["name"].startswith(("train_step: rows", "train_step: sums %"))]
+    box.report("drawn_rows", weights != again and "two runs differ" or unpredicted(sites) or
+               ([w for _, w in sent if w] != [3, 3] and "widths of what was sent: %s" % sent))
+
+
+def test_not_linear():
+    """Which sums over edges the compiler says are homogeneous and linear in what they read at the edges' sources."""
+    body = "param W: [F, O] = 1\n  k = dropout(dot(x, W, F), 0.5)\n  return %s"
+    for linear, value in ((True, "sum_in(k.src)"), (True, "relu(mean_in(k.src) + k)"), (True, "sum_in(-k.src * c.src / (2 + c.dst))"),
+                          (True, "sum_in(where(c.dst > 0, k.src, 0))"), (False, "sum_in(where(k.src > 0, k.src, 0))"), (False, "sum_in(k.src * k.src)"),
+                          (False, "sum_in(relu(k.src))"), (False, "sum_in(k.src + 1)"), (False, "max_in(k.src)"), (False, "relu(max_in(dot(x, W, F).src) + k)"), (False, "sum_in(softmax_in(k.src) * k.src)")):
+        text = "model net(x: node[F], c: node) -> node[O] {\n  %s\n}\n" % body % value + SUMS[SUMS.index("train"):] % "net(data.x, data.c)"
+        box.must(box.gnnc, "build", box.write("sums.gnn", text), "--data", box.path("whole"), "--set", "O=1", "--emit=plan", "-o", box.path("sums"))
+        with open(box.path("sums.plan"), encoding="utf-8") as f:
+            reads = [r for line in f.read().split("program train_step")[1].split("program ")[0].splitlines() if "sums for rows of node under edge.dst" in line
+                     for r in line.split(", ") if "at edge.src of elements" in r]
+        box.report("linear %s" % value, (linear and not reads and "no sum reads sources") or (any("linearly" in r for r in reads) != linear and str(reads)))
+    argv = [box.path("gat"), "train", "--data", parts(3)[0], "--ranks", 3, "--policy", "bns=0.5"]
+    box.refuses("attention", argv, 1, "R915", ".gnn:", "reduce_", "cannot sum over rows that are drawn")
+
+
+# ---- all -----------------------------------------------------------------------------------------------------------
+
+
 def test_in_turn():
     """Of an exchange of width F n (P - 1) / P rows go to each process, one round for each that sends."""
     k = 3
@@ -136,13 +231,13 @@ def test_resume():
 
 def test_refused():
     argv = [box.path("gcn"), "train", "--data", parts(3)[0], "--ranks", 3, "--policy"]
-    for policy in ("", "stale", "sancus", "sancus=m1:0", "sancus=m1:1.5", "sancus=m2:4:2", "sancus=m3:-1:2", "sancus=m3:0.1", "distgnn=-1", "distgnn=2:3",
+    for policy in ("", "stale", "sancus", "sancus=m1:0", "sancus=m1:1.5", "sancus=m2:4:2", "sancus=m3:-1:2", "sancus=m3:0.1", "distgnn=-1", "distgnn=2:3", "bns=0", "bns=1.5",
                    "pipegcn=1", "exact ", "cagnet15d"):
         box.refuses("no_%s" % policy, argv + [policy], 1, "R403", "--policy", "sancus=m3:eps:tmax", "distgnn=r")
 
 
 random_data()
-for test in (test_limits, test_frozen, test_in_turn, test_resume, test_refused):
+for test in (test_limits, test_frozen, test_adjoint, test_unbiased, test_drawn_rows, test_not_linear, test_in_turn, test_resume, test_refused):
     try:
         test()
     except RuntimeError as e:

@@ -6,6 +6,7 @@
                                                      elements
      contract blocks node                            a total over node: reads its operands at rows */
 #include "passes/plan/planning.h"
+#include "passes/plan/touch_linear.h"
 #include "base/ice.h"
 
 typedef struct Touch {
@@ -30,8 +31,10 @@ static uint32_t buffer_of_value(const Touch *t, IrId v)
 static void add(const Touch *t, PlanStep *s, PlanTouch x)
 {
     for (uint32_t i = 0; i < s->touches.n; i++) {
-        const PlanTouch *y = &s->touches.data[i];
-        if (y->buffer == x.buffer && y->writes == x.writes && y->at == x.at && y->image == x.image) return;
+        PlanTouch *y = &s->touches.data[i];
+        if (y->buffer != x.buffer || y->writes != x.writes || y->at != x.at || y->image != x.image) continue;
+        if (y->how != x.how) y->how = PLAN_ANYHOW;
+        return;
     }
     VEC_PUSH(t->ctx->stage, &s->touches, x);
 }
@@ -39,7 +42,7 @@ static void add(const Touch *t, PlanStep *s, PlanTouch x)
 /* The step's own rows, or the elements that it sums for each; whose rows run says which. */
 static PlanAt place_of(const Group *g, IrId space) { return space == g->space ? PLAN_AT_ROW : PLAN_AT_ELEMENT; }
 
-static void add_read(const Touch *t, PlanStep *s, const Group *g, const GroupRead *r)
+static void add_read(const Touch *t, PlanStep *s, const Group *g, const TouchLinear *linear, const GroupRead *r)
 {
     IrId space = fused_op(t->f, r->v)->type.space;
     if (space == IR_UNIT) return;
@@ -53,6 +56,8 @@ static void add_read(const Touch *t, PlanStep *s, const Group *g, const GroupRea
     } else if (r->map == IR_NONE && r->space == space) {
         x.at = place_of(g, space);
     }
+    if (x.at == PLAN_AT_ELEMENT && x.image != IR_NONE) x.how = touch_linear_sums(linear);
+    if (x.at == PLAN_AT_ROW && x.image == IR_NONE) x.how = touch_linear_read(linear, r->v);
     add(t, s, x);
 }
 
@@ -99,18 +104,20 @@ static void add_blocks(const Touch *t, PlanStep *s, const Group *g)
         const PlanArg *a = &s->args.data[i];
         if (!a->is_buffer || t->p->buffers.data[a->buffer].rows.kind != PLAN_BLOCK_SLOTS) continue;
         ICE_UNLESS(n < g->roots.n);
-        add(t, s, (PlanTouch){a->buffer, access_of_op(fused_op(t->f, g->roots.data[n++])->op), PLAN_AT_ROW, IR_NONE});
+        PlanAccess access = access_of_op(fused_op(t->f, g->roots.data[n++])->op);
+        add(t, s, (PlanTouch){a->buffer, access, PLAN_AT_ROW, IR_NONE, PLAN_ANYHOW});
     }
     ICE_UNLESS(n == g->roots.n);
 }
 
-static void add_writes(const Touch *t, PlanStep *s, uint32_t id, const IrValues *values)
+static void add_writes(const Touch *t, PlanStep *s, uint32_t id, const TouchLinear *linear, const IrValues *values)
 {
     const Group *g = &t->f->groups.data[id];
     for (uint32_t i = 0; i < values->n; i++) {
         IrId v = values->data[i], space = fused_op(t->f, v)->type.space;
         if (space == IR_UNIT || !t->f->stored.data[v] || group_has_copy(t->f, id, v)) continue;
-        add(t, s, (PlanTouch){t->buffer_of[v], access_of(t, id, v), place_of(g, space), IR_NONE});
+        PlanHow how = values == &g->roots ? touch_linear_written(linear, v) : PLAN_ANYHOW;
+        add(t, s, (PlanTouch){t->buffer_of[v], access_of(t, id, v), place_of(g, space), IR_NONE, how});
     }
 }
 
@@ -128,7 +135,7 @@ static void add_others(const Touch *t, PlanStep *s)
         const PlanArg *a = &s->args.data[i];
         bool known = !a->is_buffer || !holds_values(&t->p->buffers.data[a->buffer]);
         for (uint32_t k = 0; k < s->touches.n && !known; k++) known = s->touches.data[k].buffer == a->buffer;
-        if (!known) add(t, s, (PlanTouch){a->buffer, PLAN_READS, PLAN_AT_ALL, IR_NONE});
+        if (!known) add(t, s, (PlanTouch){a->buffer, PLAN_READS, PLAN_AT_ALL, IR_NONE, PLAN_ANYHOW});
     }
 }
 
@@ -148,8 +155,8 @@ static void touch_step(const Touch *t, PlanStep *s)
         if (s->move.rows.kind != PLAN_COUNT) return;
         s->work = PLAN_EACH;
         s->over = s->move.rows.space;
-        add(t, s, (PlanTouch){s->move.from, PLAN_READS, PLAN_AT_ROW, IR_NONE});
-        add(t, s, (PlanTouch){s->move.to, PLAN_WRITES, PLAN_AT_ROW, IR_NONE});
+        add(t, s, (PlanTouch){s->move.from, PLAN_READS, PLAN_AT_ROW, IR_NONE, PLAN_ANYHOW});
+        add(t, s, (PlanTouch){s->move.to, PLAN_WRITES, PLAN_AT_ROW, IR_NONE, PLAN_ANYHOW});
         return;
     }
     const Group *g = &t->f->groups.data[s->group];
@@ -161,10 +168,11 @@ static void touch_step(const Touch *t, PlanStep *s)
         return;
     }
     GroupReads reads = {0};
+    const TouchLinear *linear = touch_linear_new(t->f, s->group, t->ctx->stage);
     group_reads(t->f, s->group, t->ctx->stage, &reads);
-    for (uint32_t i = 0; i < reads.reads.n; i++) add_read(t, s, g, &reads.reads.data[i]);
-    add_writes(t, s, s->group, &g->roots);
-    add_writes(t, s, s->group, &g->inner);
+    for (uint32_t i = 0; i < reads.reads.n; i++) add_read(t, s, g, linear, &reads.reads.data[i]);
+    add_writes(t, s, s->group, linear, &g->roots);
+    add_writes(t, s, s->group, linear, &g->inner);
     if (s->work == PLAN_TOTALS) add_blocks(t, s, g);
     add_others(t, s);
 }

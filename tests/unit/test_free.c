@@ -47,6 +47,7 @@ static void test_created(void)
     rt_across_free(NULL);
     rt_policy_free(NULL);
     rt_overlap_free(NULL);
+    rt_sample_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
     gnnrt_model_free(NULL);

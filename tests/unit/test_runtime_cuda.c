@@ -51,7 +51,7 @@ static void touch_steps(void)
             for (int64_t a = call->first_arg; a < call->first_arg + call->n_args; a++) {
                 const RtBuffer *b = &hm_buffers[hm_programs[p].first_buffer + hm_args[a].buffer];
                 if (!hm_args[a].is_buffer || b->kind != RT_BUF_TENSOR || b->ref != T_X) continue;
-                touches[s] = (RtTouch){hm_args[a].buffer, 0, RT_AT_ROW, -1};
+                touches[s] = (RtTouch){hm_args[a].buffer, 0, RT_AT_ROW, -1, RT_ANYHOW};
                 steps[s].first_touch = s, steps[s].n_touches = 1, steps[s].work = RT_EACH;
             }
         }

@@ -1,0 +1,128 @@
+/* What a step that sums over a map makes of rows at images of its elements, the rows that a process may not own: whether
+   each sum is homogeneous and linear in them, all together, and whether what it writes is. By the traits of ops alone.
+   Changes nothing.
+
+     reduce_sum(gather %4 via src * %w) via dst         linear
+     ... + %5, relu(...)                                the sum is, the value is not
+     reduce_max(...), reduce_sum(gather %4 + %b)        not linear */
+#include "passes/plan/touch_linear.h"
+#include "base/ice.h"
+
+typedef enum { UNSEEN, ZERO, APART, LINEAR, OTHER } Degree; /* 0; without them; as in the head; in no such way */
+typedef enum { AT_ROW, AT_ELEMENT, AT_IMAGE, N_AT } At;     /* of the row, of an element that is summed, of its image */
+
+struct TouchLinear {
+    const FusedFunc *f;
+    const Group *g;
+    uint32_t id;
+    uint8_t *degree; /* [values][N_AT] */
+    bool *factor;    /* [values][N_AT] a value that depends on images reads it */
+    bool sums;       /* no sum so far is anything but linear */
+};
+
+static Degree degree_of(TouchLinear *t, IrId v, At at);
+
+static bool is_leaf(const TouchLinear *t, IrId v)
+{
+    uint32_t group = t->f->group_of.data[v];
+    return fused_op(t->f, v)->op == IR_OP_arg ||
+           (group != GROUP_NONE && group != t->id && !group_has_copy(t->f, t->id, v));
+}
+
+static Degree leaf_degree(const TouchLinear *t, IrId v, At at)
+{
+    const IrOp *op = fused_op(t->f, v);
+    bool given = op->op == IR_OP_arg && t->f->f->args.data[op->attr.i].kind != IR_ARG_COTANGENT;
+    return at == AT_IMAGE && !given ? LINEAR : APART;
+}
+
+/* Of a sum of parts. */
+static Degree plus(Degree a, Degree b)
+{
+    if (a == ZERO) return b;
+    return b == ZERO || a == b ? a : OTHER;
+}
+
+/* Of a product. */
+static Degree times(Degree a, Degree b)
+{
+    if (a == ZERO || b == ZERO) return ZERO;
+    if (a == APART) return b;
+    return b == APART ? a : OTHER;
+}
+
+static At place_of_arg(const TouchLinear *t, const IrOp *op, At at)
+{
+    if (op->op == IR_OP_gather) return at == AT_ELEMENT && op->attr.map == t->g->map ? AT_ROW : AT_IMAGE;
+    return ir_ops[op->op].traits & T_REDUCE && op->attr.map == t->g->map ? AT_ELEMENT : at;
+}
+
+static Degree op_degree(TouchLinear *t, const IrOp *op, At at)
+{
+    uint32_t traits = ir_ops[op->op].traits;
+    Degree args[3], all = ZERO, any = ZERO;
+    At inside = place_of_arg(t, op, at);
+    if (op->op == IR_OP_const && op->attr.f == 0) return ZERO;
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        Degree d = degree_of(t, op->args[k], inside);
+        if (k < 3) args[k] = d;
+        all = plus(all, d);
+        any = d > any ? d : any;
+    }
+    if (traits & T_REDUCE && inside != at && any == OTHER) t->sums = false;
+    if (any <= APART) return APART;
+    if (traits & T_LINEAR) return all;
+    switch (op->op) {
+    case IR_OP_mul:
+    case IR_OP_contract: return times(args[0], args[1]);
+    case IR_OP_div: return args[1] == APART ? args[0] : OTHER;
+    case IR_OP_select: return args[0] == APART ? plus(args[1], args[2]) : OTHER;
+    case IR_OP_cast: return ir_dtype_is_float(op->type.dtype) ? args[0] : OTHER;
+    default: break;
+    }
+    if (traits & T_REDUCE && inside != at) t->sums = false;
+    return OTHER;
+}
+
+static Degree degree_of(TouchLinear *t, IrId v, At at)
+{
+    uint8_t *d = &t->degree[v * N_AT + at];
+    if (*d == UNSEEN) *d = (uint8_t)(is_leaf(t, v) ? leaf_degree(t, v, at) : op_degree(t, fused_op(t->f, v), at));
+    return (Degree)*d;
+}
+
+static void mark_factors(TouchLinear *t, IrId v, At at)
+{
+    const IrOp *op = fused_op(t->f, v);
+    bool *seen = &t->factor[v * N_AT + at];
+    if (*seen) return;
+    *seen = true;
+    if (is_leaf(t, v)) return;
+    for (uint32_t k = 0; k < op->n_args; k++) mark_factors(t, op->args[k], place_of_arg(t, op, at));
+}
+
+TouchLinear *touch_linear_new(const FusedFunc *f, uint32_t group, Arena *a)
+{
+    const Group *g = &f->groups.data[group];
+    if (g->kind != GROUP_ROWS) return NULL;
+    TouchLinear *t = ARENA_ARRAY(a, TouchLinear, 1);
+    uint32_t n = f->f->ops.n * N_AT;
+    *t = (TouchLinear){f, g, group, ARENA_ARRAY(a, uint8_t, n), ARENA_ARRAY(a, bool, n), true};
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (degree_of(t, g->roots.data[i], AT_ROW) > APART) mark_factors(t, g->roots.data[i], AT_ROW);
+    return t;
+}
+
+PlanHow touch_linear_sums(const TouchLinear *t) { return t && t->sums ? PLAN_LINEAR : PLAN_ANYHOW; }
+
+PlanHow touch_linear_read(const TouchLinear *t, IrId v)
+{
+    return t && !t->factor[v * N_AT + AT_ROW] ? PLAN_WITHOUT : PLAN_ANYHOW;
+}
+
+PlanHow touch_linear_written(const TouchLinear *t, IrId root)
+{
+    Degree d = t ? (Degree)t->degree[root * N_AT + AT_ROW] : OTHER;
+    ICE_UNLESS(d != UNSEEN);
+    return d == OTHER ? PLAN_ANYHOW : d == LINEAR ? PLAN_LINEAR : PLAN_WITHOUT;
+}

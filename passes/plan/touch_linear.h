@@ -1,0 +1,10 @@
+/* What a step that sums over a map makes of rows at images of its elements (touch_linear.c). Private to touch.c. */
+#pragma once
+#include "passes/plan/planning.h"
+
+typedef struct TouchLinear TouchLinear;
+TouchLinear *touch_linear_new(const FusedFunc *f, uint32_t group, Arena *a); /* NULL: the group sums over no map */
+PlanHow touch_linear_sums(const TouchLinear *t); /* LINEAR: every sum is, in all such rows together; else ANYHOW */
+PlanHow touch_linear_read(const TouchLinear *t,
+                          IrId v); /* at the row: WITHOUT, unless a value that depends on images reads it */
+PlanHow touch_linear_written(const TouchLinear *t, IrId root);
