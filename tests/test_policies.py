@@ -79,6 +79,8 @@ def test_limits():
         for policy in EXACT if name == "gcn" else EXACT[4:5] + EXACT[6:7] + EXACT[8:]:
             weights, sites = train(name, k, policy)
             box.report("%s_%s" % (name, policy), weights != exact and "other weights" or unpredicted(sites))
+        local, _ = train(name, k, None, "--sums", "local")
+        box.report("%s_local" % name, local != train(name, k, "cagnet1d", "--sums", "local")[0] and "other weights")
         for policy in LATE if name == "gcn" else LATE[4:]:
             weights, sites = train(name, k, policy)
             again, _ = train(name, k, policy)

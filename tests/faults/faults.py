@@ -335,4 +335,13 @@ FAULTS = [
     ("runtime/ranks_partial.c", "memcpy(sums + first * each, got", "memcpy(sums + (sliced ? 0 : first) * each, got", "ranks"),
     ("runtime/ranks_divide.c", "if (arg->count.kind == RT_COUNT_BLOCKS && d->merges)", "if (arg->count.kind == RT_COUNT_BLOCKS && !d)", "ranks"),
     ("runtime/cli_ranks.c", "return rt_peers_same(c->peers, \"the flags\", &flags, sizeof flags, c->st);", "(void)flags;\n    return RT_OK;", "ranks"),
+    # policies of several processes
+    ("runtime/ranks_policy.c", "return own_age(a, exchange) >= (int64_t)a->policy->b || differs(", "return differs(", "policies"),
+    ("runtime/ranks_policy.c", "if (!p->is->late || !p->run) put(a, x, k);", "put(a, x, k);", "policies"),
+    ("runtime/ranks_policy.c", "return policy_of(a) && policy_of(a)->drawn && rt_sample_trains(a, step);", "return policy_of(a) && policy_of(a)->drawn && !rt_sample_trains(a, step);", "policies"),
+    ("runtime/ranks_policy.c", "in + k->at_owner[i] * w", "in + i * w", "policies"),
+    ("runtime/ranks_sample.c", "    a->rows[step] = RT_READ;\n", "", "policies"),
+    ("runtime/ranks_sample.c", "((float *)to)[k] = (float)times * ((const float *)from)[k];", "((float *)to)[k] = ((const float *)from)[k];", "policies"),
+    ("passes/plan/touch_linear.c", "return b == APART ? a : OTHER;", "return b == APART ? a : b;", "policies"),
+    ("passes/plan/touch_linear.c", "return b == ZERO || a == b ? a : OTHER;", "return a;", "policies"),
 ]
