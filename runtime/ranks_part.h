@@ -120,6 +120,7 @@ RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
 RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st); /* once a step has run, before exchanges behind it */
 /* Whether what a step computes for rows of nodes is received by who reads it, also where it could be computed there. */
 bool rt_policy_receives(const RtAcross *a, int64_t step);
+bool rt_policy_draws(const RtAcross *a); /* some rows, and adds to what a step has made */
 
 /* The policy bns (ranks_sample.c): some rows, which are drawn. */
 struct RtSample;
