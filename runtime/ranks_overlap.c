@@ -269,7 +269,7 @@ static RtCode order_step(RtAcross *a, RtOverlap *o, int64_t step, RtStatus *st)
 
 RtCode rt_overlap_make(RtAcross *a, RtStatus *st)
 {
-    if (!a->r->overlap || rt_policy_adds(a)) return RT_OK;
+    if (!a->r->overlap || rt_policy_draws(a)) return RT_OK; /* drawn sums come to a value that is made already */
     RT_TRY(rt_alloc(&a->overlap, 1, sizeof *a->overlap, what, st));
     RtOverlap *o = a->overlap;
     o->n_steps = a->e->program->n_steps;

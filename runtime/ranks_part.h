@@ -125,9 +125,9 @@ void rt_policy_begin(RtAcross *a); /* a run begins */
 /* In place of rt_ship_run, and says itself what it sends. */
 RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
 RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st); /* once a step has run, before exchanges behind it */
-bool rt_policy_adds(const RtAcross *a);                          /* whether that changes what steps have made */
 /* Whether what a step computes for rows of nodes is received by who reads it, also where it could be computed there. */
 bool rt_policy_receives(const RtAcross *a, int64_t step);
+bool rt_policy_draws(const RtAcross *a); /* some rows, and adds to what a step has made */
 
 /* The policy bns (ranks_sample.c): some rows, which are drawn. */
 struct RtSample;

@@ -236,12 +236,9 @@ static const RtPolicyRow *policy_of(const RtAcross *a)
     return strcmp(rt_string(a->e->model, a->e->program->name), "train_step") ? NULL : a->r->policy.is;
 }
 
-bool rt_policy_receives(const RtAcross *a, int64_t step)
-{
-    return policy_of(a) && policy_of(a)->drawn && rt_sample_trains(a, step);
-}
+bool rt_policy_draws(const RtAcross *a) { return policy_of(a) && policy_of(a)->drawn; }
 
-bool rt_policy_adds(const RtAcross *a) { return a->policy && a->policy->sample; }
+bool rt_policy_receives(const RtAcross *a, int64_t step) { return rt_policy_draws(a) && rt_sample_trains(a, step); }
 
 RtCode rt_policy_make(RtAcross *a, RtStatus *st)
 {
@@ -251,6 +248,10 @@ RtCode rt_policy_make(RtAcross *a, RtStatus *st)
     RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
     *a->policy = (RtPolicyRun){
         .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
+    for (int64_t i = 0; i < a->n_exchanges; i++) {
+        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
+        if (bytes > a->room_bytes) a->room_bytes = bytes;
+    }
     if (given->is->drawn) return rt_sample_make(a, given->a, &a->policy->sample, st);
     RT_TRY(rt_alloc(&a->policy->kept, a->n_exchanges, sizeof(Kept), what, st));
     for (int64_t i = 0; i < a->n_exchanges; i++) RT_TRY(make_kept(a, &a->exchanges[i], &a->policy->kept[i], st));

@@ -342,7 +342,7 @@ FAULTS = [
     # policies of several processes
     ("runtime/ranks_policy.c", "return own_age(a, exchange) >= (int64_t)a->policy->b || differs(", "return differs(", "policies"),
     ("runtime/ranks_policy.c", "if (!p->is->late || !p->run) put(a, x, k);", "put(a, x, k);", "policies"),
-    ("runtime/ranks_policy.c", "return policy_of(a) && policy_of(a)->drawn && rt_sample_trains(a, step);", "return policy_of(a) && policy_of(a)->drawn && !rt_sample_trains(a, step);", "policies"),
+    ("runtime/ranks_policy.c", "return rt_policy_draws(a) && rt_sample_trains(a, step);", "return rt_policy_draws(a) && !rt_sample_trains(a, step);", "policies"),
     ("runtime/ranks_policy.c", "in + k->at_owner[i] * w", "in + i * w", "policies"),
     ("runtime/ranks_sample.c", "    a->rows[step] = RT_READ;\n", "", "policies"),
     ("runtime/ranks_sample.c", "((float *)to)[k] = (float)times * ((const float *)from)[k];", "((float *)to)[k] = ((const float *)from)[k];", "policies"),
