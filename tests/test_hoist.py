@@ -190,6 +190,43 @@ def test_maps(tmp):
     return None
 
 
+FORM = """model net(x: node[F]) -> node[C] {
+  a = %s
+  b = linear(O = C)
+  return b(relu(a(x)))
+}
+
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  optimizer adam(0.01)
+  epochs 4
+  seed 0
+}
+"""
+
+
+def test_forms(tmp):
+    """Where nothing else reads an input its sums over neighbours are held and read in its place: the loop then walks no edge. Where the
+    layer reads the input as well, or so wide a sum is for few numbers, or the input is mostly zeros, sums stay as narrow as the layer."""
+    data = toy.store(os.path.join(tmp, "sparse"), {**sparse_rows(300, 500), "edge_index": np.zeros((2, 4), "<i8"), "y": np.zeros(300, "<i8"),
+                                                   "train_mask": np.ones(300, bool)}, num_nodes=300, num_edges=4, num_classes=3, feature_dim=500)
+    for layer, more, held in [("gcn(O = 16)", ["--set", "F=500,C=3"], True), ("gcn(O = 16)", ["--set", "F=2050,C=3"], False),
+                              ("gin(O = 16, nn = mlp(16), train_eps = true)", ["--set", "F=500,C=3"], False), ("gcn(O = 16)", ["--data", data], False)]:
+        out = os.path.join(tmp, "forms.gir")
+        must([GNNC, "build", write_model(tmp, FORM % layer), *more, "--emit=gir", "-o", out])
+        with open(out) as f:
+            step = f.read().split("\nfunc train_step(")[1].split("\n}")[0]
+        walks = [line for line in step.split("\n") if "= reduce_sum " in line and ".all :" not in line]
+        if bool(walks) == held:
+            return "%s, %s: the loop has %d sums over edges" % (layer, more, len(walks))
+    return None
+
+
+def sparse_rows(n, width):
+    """One element of each row, as CSR."""
+    return {"x_indptr": np.arange(n + 1), "x_indices": np.arange(n) % width, "x_data": np.ones(n, "<f4")}
+
+
 def test_resume(tmp):
     """What is held is in no checkpoint."""
     data = small(tmp)
@@ -239,7 +276,7 @@ def test_library(tmp):
     return (code != 1 or "makes no map of an input" not in out) and "a library of maps that inputs say: exit code %d, %s" % (code, out)
 
 
-for test in [test_bytes, test_maps, test_resume, test_needs, test_nan, test_library]:
+for test in [test_bytes, test_maps, test_forms, test_resume, test_needs, test_nan, test_library]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             why = test(folder)

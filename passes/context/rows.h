@@ -3,6 +3,8 @@
 #pragma once
 #include "ir/graph.h"
 
+/* epochs for which what is computed once is */
+enum { EXPECTED_RUNS = 100 };
 enum { EXPECTED_NODES = 65536, EXPECTED_ELEMENTS_PER_NONZERO = 64 };
 /* bytes of a row of edges or nonzeros that stay in memory from run to run: never edges by features */
 enum { WIDEST_HELD = 16 };

@@ -56,9 +56,14 @@ static void fill_pool(Reorder *r, const IrFunc *old)
     }
     set_opaque(r, old);
     for (IrId v = 0; v < old->ops.n; v++)
-        if (old->ops.data[v].op == IR_OP_arg || old->ops.data[v].op == IR_OP_route) reorder_acquire(r, v, &ignored);
+        if (reorder_is_input(r, v)) VEC_PUSH(r->ctx->stage, &r->inputs, v);
+    for (IrId v = 0; v < old->ops.n; v++)
+        if (old->ops.data[v].op == IR_OP_route || (old->ops.data[v].op == IR_OP_arg && !reorder_is_input(r, v)))
+            reorder_acquire(r, v, &ignored);
     for (uint32_t i = 0; i < old->results.n; i++) reorder_acquire(r, old->results.data[i].value, &ignored);
-    r->total = ignored.time;
+    r->total = r->work = ignored.time;
+    for (uint32_t i = 0; i < r->inputs.n; i++)
+        if (r->values.data[r->inputs.data[i]].uses) r->work -= reorder_op_cost(r, r->inputs.data[i]).time;
 }
 
 /* ---- one op ---- */
@@ -103,6 +108,24 @@ static Found find(Reorder *r, IrId v)
     }
     r->replaced = IR_NONE;
     return f;
+}
+
+/* Rules choose operand by operand, and reading an input that died with v counts for each: so they also choose as if all
+   inputs lived, and the better of the two is what is found. */
+static Found find_either(Reorder *r, IrId v)
+{
+    RoCost ignored = {0};
+    uint32_t dead = 0;
+    for (uint32_t i = 0; i < r->inputs.n; i++) {
+        dead += !r->values.data[r->inputs.data[i]].uses;
+        reorder_acquire(r, r->inputs.data[i], &ignored);
+    }
+    Found living = find(r, v);
+    for (uint32_t i = 0; i < r->inputs.n; i++) reorder_release(r, r->inputs.data[i], &ignored);
+    if (!dead) return living;
+    Found f = find(r, v);
+    if (f.best == IR_NONE || living.best == IR_NONE) return f.best == IR_NONE ? living : f;
+    return reorder_price(r, living.best) < reorder_price(r, f.best) ? living : f;
 }
 
 static bool is_made_of(const Reorder *r, IrId x, IrId v, bool *seen)
@@ -178,7 +201,7 @@ static bool improve(Reorder *r, IrId v)
     r->b.span = ro_op(r, v)->span;
     r->values.data[v].uses = 1;
     reorder_release(r, v, &dies);
-    Found f = find(r, v);
+    Found f = find_either(r, v);
     bool taken = false;
     if (f.best != IR_NONE) {
         reorder_acquire(r, f.best, &lives);
@@ -220,7 +243,7 @@ static IrFunc *extract(const Reorder *r)
 {
     Rewrite out = rewrite_begin(r->b.m, r->b.f);
     for (IrId v = 0; v < r->b.f->ops.n; v++)
-        if (r->values.data[v].uses) emit(&out, v);
+        if (r->values.data[v].uses || r->b.f->ops.data[v].op == IR_OP_arg) emit(&out, v);
     return rewrite_end(&out);
 }
 
@@ -230,7 +253,7 @@ static const IrFunc *one_round(Reorder *r, const IrFunc *old)
     uint32_t n_steps = 0;
     r->b.f = rewrite_begin(r->b.m, old).b.f;
     r->table = op_table_new(r->ctx->stage, 0);
-    r->n_table = r->values.n = r->facts.n = r->near.n = 0;
+    r->n_table = r->values.n = r->facts.n = r->near.n = r->inputs.n = 0;
     r->holds = false;
     for (uint32_t i = 0; i < old->results.n; i++) VEC_PUSH(r->b.m->arena, &r->b.f->results, old->results.data[i]);
     fill_pool(r, old);
@@ -257,16 +280,16 @@ static const IrFunc *settle(Reorder *r, const IrFunc *f, IrId forced, uint32_t r
 static const IrFunc *with_forced_step(Reorder *r, const IrFunc *f)
 {
     RoNear near = r->near;
-    double total = r->total;
+    double total = r->total, work = r->work;
     r->quiet = true;
     for (uint32_t i = 0; i < near.n && (i + 1) * f->ops.n <= MAX_TRIED_OPS; i++) {
         const IrFunc *g = settle(r, f, near.v[i], near.rule[i]);
-        if (r->total >= total * (1 - LEAST_GAIN)) continue;
+        if (total - r->total <= LEAST_GAIN * work) continue;
         const IrOp *op = &f->ops.data[near.v[i]];
         r->quiet = false;
         pass_remark(r->ctx, PASS_reorder, true, op->span,
                     "%s: `%s`: %s: pays with the steps that follow, %.0f %% of it all", f->name, ir_ops[op->op].name,
-                    rules[near.rule[i]].name, 100 * (1 - r->total / total));
+                    rules[near.rule[i]].name, 100 * (total - r->total) / work);
         return g;
     }
     r->quiet = false;

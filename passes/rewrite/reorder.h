@@ -21,6 +21,8 @@ typedef struct RoValue { /* beside each op of the pool */
     uint32_t look_epoch; /* met when what is near to an op was listed last */
     uint32_t lift_epoch; /* `lift` holds for this question of reorder_lift */
     IrId lift;
+    uint32_t reads; /* of what is held as far as prices go: bits of operands that are inputs it keeps alive */
+    double to_make; /* time, of what is the same in every run; 0: not asked yet */
 } RoValue;
 
 typedef struct RoAlias { /* a dim of the same size, where a type would have the dim twice */
@@ -48,7 +50,8 @@ typedef struct Reorder {
     bool has_grad;      /* adjoints will be made of what is here */
     bool holds;         /* the function runs many times: what is fixed may be held */
     const double *rows; /* [spaces] expected, in rows of a node space */
-    double total;       /* time of the function that the pool began with */
+    double total, work; /* time of the function that the pool began with; but for reading inputs */
+    IrValues inputs;    /* of the function: reorder_is_input */
     IrId replaced;      /* the op that something else is looked for; IR_NONE */
     IrId forced;        /* this op is replaced by that rule even if that alone costs something; IR_NONE */
     uint32_t forced_rule;
@@ -75,6 +78,9 @@ static inline bool ro_is_const(const Reorder *r, IrId v, double *value)
 const double *reorder_rows(Arena *a, const IrModule *m);
 /* Of one op, its operands given. */
 RoCost reorder_op_cost(const Reorder *r, IrId v);
+/* An input with rows, in a function that runs many times on it: what is held may be read in its place. All other
+   arguments live for good. */
+bool reorder_is_input(const Reorder *r, IrId v);
 /* Uses of v come and go; what lives or dies with it is added to *cost. */
 void reorder_acquire(Reorder *r, IrId v, RoCost *cost);
 void reorder_release(Reorder *r, IrId v, RoCost *cost);

@@ -9,6 +9,8 @@
 static const double PER_OP = 1e-3; /* bytes' worth */
 /* places' worth of bytes: one of many, in a table that is as many times larger, is seldom in a cache */
 static const double PICKED = 2;
+/* of a read: what it is worth in each run not to have a value lie in memory */
+static const double MEMORY = 0.125;
 
 const double *reorder_rows(Arena *a, const IrModule *m)
 {
@@ -128,11 +130,26 @@ static RoCost reduce_cost(const Reorder *r, const IrOp *op, const IrType *x)
     return cost_of(r, stored(r, &op->type) + fetched, flops, PRICE_inner);
 }
 
+bool reorder_is_input(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_op(r, v);
+    return op->op == IR_OP_arg && op->type.space != IR_UNIT && ro_knows(r, v, RO_FIXED);
+}
+
+/* Read once: of a matrix that is mostly zeros the elements that are none, with their places. */
+static RoCost input_cost(const Reorder *r, const IrOp *op)
+{
+    const IrArg *arg = &r->b.f->args.data[op->attr.i];
+    bool sparse = r->b.m->tensors.data[arg->ref].sparse && !r->ctx->disabled[PASS_sparse];
+    return moved(r, bytes_of(r, &op->type) * (sparse ? 3.0 / EXPECTED_ELEMENTS_PER_NONZERO : 1));
+}
+
 RoCost reorder_op_cost(const Reorder *r, IrId v)
 {
     const IrOp *op = ro_op(r, v);
     uint16_t traits = ir_ops[op->op].traits;
     double flops = ir_ops[op->op].flops;
+    if (reorder_is_input(r, v)) return input_cost(r, op);
     if (!op->n_args) return (RoCost){0};
     IrType x = ro_type(r, op->args[0]);
     OneHot hot;
@@ -164,20 +181,64 @@ static bool is_held(const Reorder *r, IrId v)
     return bytes <= WIDEST_HELD || !has_many_rows(r->b.m, op->type.space);
 }
 
+static bool is_wide(const Reorder *r, const IrType *t)
+{
+    return t->space != IR_UNIT && width_of(r, t) * (double)ir_dtype_bytes(t->dtype) > WIDEST_HELD;
+}
+
+/* Time to make v, which is fixed, in a run; of what it is made of `hoist` holds what costs more than twice its bytes. */
+static double time_to_make(Reorder *r, IrId v)
+{
+    if (r->values.data[v].to_make > 0) return r->values.data[v].to_make;
+    double time = reorder_op_cost(r, v).time;
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) {
+        IrId x = ro_op(r, v)->args[k];
+        double made = time_to_make(r, x), kept = 2 * bytes_of(r, &ro_op(r, x)->type);
+        time += is_held(r, x) && kept < made ? kept : made;
+    }
+    return r->values.data[v].to_make = time;
+}
+
+/* Of wide rows that are held as far as prices go: whether `hoist` makes them again in each run, and so reads inputs. */
+static bool is_made_again(Reorder *r, IrId v)
+{
+    const IrType *t = &ro_op(r, v)->type;
+    return is_wide(r, t) && 2 * bytes_of(r, t) >= time_to_make(r, v);
+}
+
+/* What is held is read in each run; wide rows fill memory meanwhile, and take time to be made once. */
+static RoCost held_cost(Reorder *r, IrId v)
+{
+    const IrType *t = &ro_op(r, v)->type;
+    RoCost cost = moved(r, bytes_of(r, t));
+    if (is_wide(r, t) && !is_made_again(r, v))
+        cost.time += MEMORY * bytes_of(r, t) + time_to_make(r, v) / EXPECTED_RUNS;
+    return cost;
+}
+
+static bool is_wide_input(const Reorder *r, IrId v) { return reorder_is_input(r, v) && is_wide(r, &ro_op(r, v)->type); }
+
 void reorder_acquire(Reorder *r, IrId v, RoCost *cost)
 {
     if (r->values.data[v].uses++) return;
-    bool held = is_held(r, v);
-    add_cost(cost, held ? moved(r, bytes_of(r, &ro_op(r, v)->type)) : reorder_op_cost(r, v));
-    for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_acquire(r, ro_op(r, v)->args[k], cost);
+    bool held = is_held(r, v), again = held && is_made_again(r, v);
+    add_cost(cost, held ? held_cost(r, v) : reorder_op_cost(r, v));
+    r->values.data[v].reads = 0;
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) {
+        IrId x = ro_op(r, v)->args[k];
+        bool reads = again && k < 32 && is_wide_input(r, x);
+        if (reads) r->values.data[v].reads |= 1u << k;
+        if (reads || !held) reorder_acquire(r, x, cost);
+    }
 }
 
 void reorder_release(Reorder *r, IrId v, RoCost *cost)
 {
     if (--r->values.data[v].uses) return;
     bool held = is_held(r, v);
-    add_cost(cost, held ? moved(r, bytes_of(r, &ro_op(r, v)->type)) : reorder_op_cost(r, v));
-    for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
+    add_cost(cost, held ? held_cost(r, v) : reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++)
+        if (!held || (k < 32 && r->values.data[v].reads >> k & 1)) reorder_release(r, ro_op(r, v)->args[k], cost);
 }
 
 double reorder_price(Reorder *r, IrId v)
