@@ -126,6 +126,7 @@ RtCode rt_cli_ranks_gather(const RtCli *c, int64_t mine, int64_t *least, int64_t
 /* What each process takes for the programs that training, or inference, runs; nothing for one process. */
 typedef struct RtCliMemory {
     int64_t arena, results, tables, once, room, operands;
+    int64_t before; /* of all these, what the setup program that needs most has */
 } RtCliMemory;
 void rt_cli_memory_add(RtCliMemory *t, const RtExec *e);
 RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory *t, bool json);

@@ -10,9 +10,14 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void rt_cli_memory_add(RtCliMemory *t, const RtExec *e)
 {
+    const char *programs = programs_of(e->model);
+    int64_t program = e->program - e->model->programs;
     RtAcrossBytes x;
-    if (!e->across || !rt_program_is_listed(e->model, programs_of(e->model), e->program - e->model->programs)) return;
+    if (!e->across) return;
     rt_across_bytes(e->across, &x);
+    if (rt_setup_is_needed(e->model, programs, program))
+        t->before = larger(t->before, x.tables + e->arena_bytes + x.room + x.operands + x.once);
+    if (!rt_program_is_listed(e->model, programs, program)) return;
     t->arena = larger(t->arena, e->arena_bytes);
     t->room = larger(t->room, x.room);
     t->operands = larger(t->operands, x.operands);
@@ -38,22 +43,25 @@ RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory 
     int64_t least, sum, most;
     if (!s->ranks) return RT_OK;
     int64_t tensors = tensor_bytes(c->model, s->data.graph), graph = s->data.graph->bytes,
-            tables = t->tables + rt_ranks_bytes(s->ranks),
-            all = tensors + graph + tables + t->arena + t->results + t->room + t->operands + t->once;
+            owned = rt_ranks_bytes(s->ranks), tables = t->tables + owned,
+            all = tensors + graph + owned +
+                  larger(t->before, t->tables + t->arena + t->results + t->room + t->operands + t->once);
     RT_TRY(rt_cli_ranks_gather(c, all, &least, &sum, &most));
     if (json)
         printf(
             ",\n  \"process_bytes\": {\"least\": %lld, \"most\": %lld, \"first\": {\"tensors\": %lld, \"graph\": %lld, "
             "\"tables\": %lld, \"planned\": %lld, \"results\": %lld, \"room\": %lld, \"operands\": %lld, "
-            "\"sent_once\": %lld}}",
+            "\"sent_once\": %lld, \"before\": %lld}}",
             (long long)least, (long long)most, (long long)tensors, (long long)graph, (long long)tables,
-            (long long)t->arena, (long long)t->results, (long long)t->room, (long long)t->operands, (long long)t->once);
+            (long long)t->arena, (long long)t->results, (long long)t->room, (long long)t->operands, (long long)t->once,
+            (long long)t->before);
     else
         printf("\na process that %s takes %lld to %lld bytes, beside its code; the first one:\n"
                "  %lld tensors, %lld graph, %lld tables of rows that travel, %lld planned memory, %lld results,\n"
-               "  %lld room in which rows travel, %lld operands of sums, %lld that were sent once\n",
+               "  %lld room in which rows travel, %lld operands of sums, %lld that were sent once;\n"
+               "  before the first run, values that are computed once take %lld beside tensors, graph and its part\n",
                c->model->train->present ? "trains" : "infers", (long long)least, (long long)most, (long long)tensors,
                (long long)graph, (long long)tables, (long long)t->arena, (long long)t->results, (long long)t->room,
-               (long long)t->operands, (long long)t->once);
+               (long long)t->operands, (long long)t->once, (long long)t->before);
     return RT_OK;
 }

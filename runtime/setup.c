@@ -22,8 +22,7 @@ static bool takes(const RtModel *m, int64_t program, int64_t tensor)
     return false;
 }
 
-/* Whether a listed program reads a held tensor that this one writes. */
-static bool is_needed_setup(const RtModel *m, const char *list, int64_t program)
+bool rt_setup_is_needed(const RtModel *m, const char *list, int64_t program)
 {
     const RtProgram *p = &m->programs[program];
     for (int64_t i = 0; i < p->n_results; i++) {
@@ -38,7 +37,7 @@ static bool is_needed_setup(const RtModel *m, const char *list, int64_t program)
 bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor)
 {
     for (int64_t p = 0; p < m->n_programs; p++)
-        if (takes(m, p, tensor) && (rt_program_is_listed(m, programs, p) || is_needed_setup(m, programs, p)))
+        if (takes(m, p, tensor) && (rt_program_is_listed(m, programs, p) || rt_setup_is_needed(m, programs, p)))
             return true;
     return !programs;
 }
@@ -63,7 +62,7 @@ static RtCode run_all(const RtModel *m, const RtGraph *g, RtTensors *t, const Rt
     here.device = NULL;
     for (int64_t p = 0; p < m->n_programs && !(nan && *nan); p++) {
         RtExec *e = NULL;
-        if (!is_needed_setup(m, programs, p)) continue;
+        if (!rt_setup_is_needed(m, programs, p)) continue;
         RtCode code = rt_exec_create(m, p, g, &here, &e, st);
         if (!code) code = bind(e, t, st);
         int64_t step = !code && nan ? rt_exec_run_until_nan(e, 0, 0) : -1;
@@ -104,7 +103,7 @@ RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step,
 {
     int64_t most = -1, arena;
     for (int64_t p = 0; p < m->n_programs; p++) {
-        if (!rt_program_is_listed(m, programs, p) && !is_needed_setup(m, programs, p)) continue;
+        if (!rt_program_is_listed(m, programs, p) && !rt_setup_is_needed(m, programs, p)) continue;
         RT_TRY(rt_arena_bytes(m, p, step && p == rt_program_find(m, "train_step") ? step : g, &arena, st));
         if (arena <= most) continue;
         most = arena;

@@ -9,6 +9,8 @@ bool rt_program_is_listed(const RtModel *m, const char *programs, int64_t progra
 /* Whether one of the listed programs (names, separated by blanks; NULL: all), or a setup program that one of them
    needs, takes the tensor. */
 bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor);
+/* Whether a listed program reads a held tensor that this one writes. */
+bool rt_setup_is_needed(const RtModel *m, const char *programs, int64_t program);
 /* Allocates the held tensors that the listed programs read, and runs the programs that compute them, on this CPU. Their
    inputs are loaded. */
 RtCode rt_setup_run(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o, const char *programs,

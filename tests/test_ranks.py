@@ -259,13 +259,14 @@ def test_local_sums():
 def test_memory():
     """What `plan` says that each process takes is what its peak grows by, with a graph that is much larger than the program."""
     program, data, peak = None, {}, {}
+    epochs = {"little": 2000, "large": 8}  # so that each runs long enough to be looked at
     for name, n in (("little", 40), ("large", 60000)):
         data[name] = parts(random_data(name, n, 3 * n, 3, features=64), 2, "ldg", out=name + ".parts")
         if not program:
             program = build("wide", box.path(name), box.write("wide.gnn", models.text("gcn").replace("dropout(x, 0.3)", "x").replace("16", "64")))
     for sums in ("exact", "local"):
         for name, p in data.items():
-            measured, rc = peaks([program, "train", "--data", p, "--ranks", 2, "--epochs", 5, "--threads", 1, "--sums", sums])
+            measured, rc = peaks([program, "train", "--data", p, "--ranks", 2, "--epochs", epochs[name], "--threads", 1, "--sums", sums])
             plan = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1, "--sums", sums).out)["process_bytes"]
             peak[name] = max(measured), plan["most"], rc
         grown, planned = (peak["large"][i] - peak["little"][i] for i in (0, 1))
