@@ -149,10 +149,6 @@ static RtCode pack_room(RtAcross *a, RtOverlap *o, RtStatus *st)
             int64_t room = x->once && !x->of ? rt_ship_bytes(x->ship, x->piece_bytes) : 0;
             if (room > at_once) at_once = room;
         }
-    for (int64_t i = 0; a->policy && i < a->n_exchanges; i++) {
-        int64_t room = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
-        if (room > at_once) at_once = room;
-    }
     a->room_free = bytes;
     a->room_bytes = rt_size_plus(at_once, bytes, 1);
     free(places);
