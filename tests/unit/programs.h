@@ -465,28 +465,6 @@ static inline const char *program_status(Arena *a, const RtStatus *st)
     return arena_printf(a, "runtime: %s: %s", st->place, st->message);
 }
 
-/* The runtime's graph of the user's edges; NULL with *why. Free with rt_graph_free. */
-static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
-                                        const char **why)
-{
-    RtStatus st = {0};
-    RtGraph *graph = NULL;
-    int64_t *counts = ARENA_ARRAY(a, int64_t, m->n_spaces);
-    for (int64_t s = 0; s < m->n_spaces; s++) counts[s] = -1;
-    const IrGraph *base = &p->plain->graphs.data[0];
-    IrId graphs = program_graph_space(p->plain);
-    counts[base->dst_space] = g->g.n_dst, counts[base->src_space] = g->g.n_src;
-    if (graphs != IR_NONE) counts[graphs] = g->n_graphs;
-    RtTopology t = {.place = "edges",
-                    .n_edges = g->g.n_edges,
-                    .src = g->g.src,
-                    .dst = g->g.dst,
-                    .graph_of = g->graph_of,
-                    .counts = counts};
-    if (rt_graph_create(m, &t, &graph, &st)) *why = program_status(a, &st);
-    return graph;
-}
-
 /* Memory of just a tensor's size before a poisoned margin. */
 static inline void *program_tensor(Arena *a, IrDtype dtype, int64_t n, const EvalValue *v)
 {
@@ -512,6 +490,34 @@ static inline void **program_tensors(Arena *a, const Program *p, const RtModel *
         if (m->tensors[t].kind == RT_HELD)
             tensors[t] = program_tensor(a, (IrDtype)m->tensors[t].dtype, rt_tensor_count(m, g, t), NULL);
     return tensors;
+}
+
+/* The runtime's graph of the user's edges, with maps that arguments say; NULL with *why. Free with rt_graph_free. */
+static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
+                                        EvalValue *const *args, const char **why)
+{
+    RtStatus st = {0};
+    RtGraph *graph = NULL;
+    int64_t *counts = ARENA_ARRAY(a, int64_t, m->n_spaces);
+    for (int64_t s = 0; s < m->n_spaces; s++) counts[s] = -1;
+    const IrGraph *base = &p->plain->graphs.data[0];
+    IrId graphs = program_graph_space(p->plain);
+    counts[base->dst_space] = g->g.n_dst, counts[base->src_space] = g->g.n_src;
+    if (graphs != IR_NONE) counts[graphs] = g->n_graphs;
+    RtTopology t = {.place = "edges",
+                    .n_edges = g->g.n_edges,
+                    .src = g->g.src,
+                    .dst = g->g.dst,
+                    .graph_of = g->graph_of,
+                    .counts = counts};
+    RtCode code = rt_graph_create(m, &t, &graph, &st);
+    void **tensors = code ? NULL : program_tensors(a, p, m, graph, args);
+    for (int64_t i = 0; i < m->n_tensors && !code; i++) {
+        const RtTensorDef *d = &m->tensors[i];
+        if (d->is_map) code = rt_graph_say_map(graph, d->map, d->dtype, tensors[i], &st);
+    }
+    if (code) *why = program_status(a, &st);
+    return graph;
 }
 
 /* Runs one program of the plan on these tensors; results[i], where wanted, is a copy of result i. NULL, or what went
@@ -592,6 +598,11 @@ static inline EvalValue **program_second_oracle(Arena *a, const Program *p, cons
     const IrModule *m = p->passed;
     EvalWorld *w = eval_world(a, m, &g->g, g->graph_of, g->n_graphs, &why);
     EvalValue **held = ARENA_ARRAY(a, EvalValue *, m->tensors.n + 1);
+    const IrFunc *plain = p->plain->funcs.data[0];
+    for (uint32_t k = 0; k < plain->args.n && w; k++) {
+        const IrArg *arg = &plain->args.data[k];
+        if (arg->kind == IR_ARG_TENSOR && m->tensors.data[arg->ref].is_map) eval_said_map(w, m, arg->ref, o->args[k]);
+    }
     for (uint32_t i = 1; i < m->funcs.n && w; i++) {
         const IrFunc *f = m->funcs.data[i];
         EvalValue **results = eval_func(a, m, w, f, program_args_behind(a, p, f, o, held), &why);

@@ -210,7 +210,7 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
     *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), b->with_c ? ARENA_ARRAY(a, void *, n) : NULL};
     const char *why = NULL;
-    RtGraph *graph = program_rt_graph(a, p, g, llvm.model, &why);
+    RtGraph *graph = program_rt_graph(a, p, g, llvm.model, args, &why);
     if (!why) why = program_run(a, p, &llvm, graph, args, r->llvm);
     if (!why) why = program_run(a, p, &threads, graph, args, r->threads);
     if (!why && b->with_c) {
@@ -276,7 +276,7 @@ static const char *check_changed(Arena *a, Batch *b, Changed *c, const Runs *r, 
     const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, NULL), (int)which.variant, NULL,
                           RT_CONE_OFF, -1};
     const char *why = NULL;
-    RtGraph *graph = program_rt_graph(a, p, c->graph[1], llvm.model, &why);
+    RtGraph *graph = program_rt_graph(a, p, c->graph[1], llvm.model, c->oracle[1]->args, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
     if (!why) why = program_run(a, p, &llvm, graph, c->oracle[1]->args, got);
     rt_graph_free(graph);
@@ -319,7 +319,7 @@ static const char *check_apart(Arena *a, Batch *b, unsigned i, const Oracle *o, 
     Which which = {b, (unsigned)v};
     const Reading llvm = {program_model(p, v, kernel_llvm, &which, NULL), v, NULL, RT_CONE_OFF, -1};
     const char *why = NULL;
-    RtGraph *graph = program_rt_graph(a, p, &p->graph, llvm.model, &why);
+    RtGraph *graph = program_rt_graph(a, p, &p->graph, llvm.model, o->args, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
     if (!why) why = program_run(a, p, &llvm, graph, o->args, got);
     rt_graph_free(graph);
