@@ -67,9 +67,6 @@ RtCode rt_cli_device_open(const RtCli *c, RtCuda **d);
 /* Where result i of `infer` goes: the first to --out, the others beside it. */
 void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size);
 
-/* s in quotes as JSON has it, to standard output; control characters are left out. */
-void rt_cli_print_string(const char *s);
-
 /* What a bound or planned program reads sparse, reads as computed once, and leaves out: lines of text, or the fields
    `reads_sparse`, `computed_once` and `left_out` (a share of the predicted work) of a JSON object. */
 void rt_cli_print_savings(const RtExec *e, bool json);

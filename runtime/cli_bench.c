@@ -1,10 +1,11 @@
 /* `bench`: times the forward function (infer), forward with its vector-Jacobian product (grad) and
    a training step, whole and step by step. Inputs the data set lacks, or has in another width, are
    drawn, and it says so. */
-#include "runtime/clock.h"
 #include "runtime/cli.h"
+#include "runtime/clock.h"
 #include "runtime/cone.h"
 #include "runtime/cuda_cost.h"
+#include "runtime/json.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
 #include <stdio.h>
@@ -181,9 +182,9 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         double bytes = 0, flops = 0, ms = t->steps[i] / (double)b->iters * 1e-6;
         add_costs(e, i, follows ? 0 : chain ? chain->n : 1, &bytes, &flops);
         printf("%s\n    {\"name\": ", i ? "," : "");
-        rt_cli_print_string(rt_string(e->model, s->label));
+        rt_json_put_string(stdout, rt_string(e->model, s->label));
         printf(", \"file\": ");
-        rt_cli_print_string(rt_string(e->model, s->file));
+        rt_json_put_string(stdout, rt_string(e->model, s->file));
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
                "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
@@ -285,12 +286,12 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
     print_drawn(b, drawn);
     if (b->json) {
         printf("{\"model\": ");
-        rt_cli_print_string(rt_string(b->c->model, b->c->model->name));
+        rt_json_put_string(stdout, rt_string(b->c->model, b->c->model->name));
         printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads, rt_cpu_name(b->s->exec.variant),
                (long long)b->iters);
         if (b->s->device) {
             printf(", \"device\": ");
-            rt_cli_print_string(b->s->device->name);
+            rt_json_put_string(stdout, b->s->device->name);
             printf(", \"device_bytes\": %lld", (long long)b->s->device->taken);
         }
         b->first = false;

@@ -111,12 +111,3 @@ RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64
     *out = v;
     return RT_OK;
 }
-
-void rt_cli_print_string(const char *s)
-{
-    putchar('"');
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\') printf("\\%c", *s);
-        else if ((unsigned char)*s >= 0x20) putchar(*s);
-    putchar('"');
-}

@@ -3,6 +3,7 @@
 #include "runtime/cli.h"
 #include "runtime/cone.h"
 #include "runtime/cost.h"
+#include "runtime/json.h"
 #include "runtime/setup.h"
 #include "runtime/split.h"
 #include <stdio.h>
@@ -57,9 +58,9 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
 {
     const RtModel *m = plan->c->model;
     printf("%s\n    {\"name\": ", i ? "," : "");
-    rt_cli_print_string(rt_string(m, f->s->label));
+    rt_json_put_string(stdout, rt_string(m, f->s->label));
     printf(", \"file\": ");
-    rt_cli_print_string(rt_string(m, f->s->file));
+    rt_json_put_string(stdout, rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
            "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"by\": \"%s\"",
            (long long)f->s->line, f->bytes, f->flops, f->p.ns * 1e-6, f->p.memory_ns * 1e-6, f->p.arithmetic_ns * 1e-6,
@@ -113,7 +114,7 @@ static RtCode json_program(const Plan *plan, const RtExec *e)
 {
     Totals t = {0};
     printf(",\n  ");
-    rt_cli_print_string(rt_string(e->model, e->program->name));
+    rt_json_put_string(stdout, rt_string(e->model, e->program->name));
     printf(": {\"steps\": [");
     RT_TRY(print_steps(plan, e, &t));
     printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, "
@@ -172,12 +173,12 @@ static void json_head(const Plan *plan)
     const RtCli *c = plan->c;
     const RtSession *s = plan->s;
     printf("{\"model\": ");
-    rt_cli_print_string(rt_string(c->model, c->model->name));
+    rt_json_put_string(stdout, rt_string(c->model, c->model->name));
     printf(", \"threads\": %d, \"cpu\": \"%s\", \"probed\": %s,\n  \"counts\": {", s->threads,
            rt_cpu_name(s->exec.variant), plan->machine.probed ? "true" : "false");
     for (int64_t i = 1; i < c->model->n_spaces; i++) {
         if (i > 1) printf(", ");
-        rt_cli_print_string(rt_string(c->model, c->model->spaces[i].name));
+        rt_json_put_string(stdout, rt_string(c->model, c->model->spaces[i].name));
         printf(": %lld", (long long)s->data.graph->spaces[i].count);
     }
     printf("}, \"graph_bytes\": %lld", (long long)s->data.graph->bytes);

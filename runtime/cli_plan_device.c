@@ -2,6 +2,7 @@
    there. No device is needed to say it (see cli.h). */
 #include "runtime/cli.h"
 #include "runtime/cuda_cost.h"
+#include "runtime/json.h"
 #include "runtime/setup.h"
 #include <stdio.h>
 
@@ -21,7 +22,7 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
     if (x->call && !x->there) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, st));
     if (json) {
         printf("%s\n    {\"name\": ", i ? "," : "");
-        rt_cli_print_string(rt_string(m, x->def->label));
+        rt_json_put_string(stdout, rt_string(m, x->def->label));
         printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"extent\": %lld, \"grid\": %lld, \"block\": %lld, "
                "\"shared_bytes\": %lld, \"by\": \"%s\", \"predicted_ms\": %.6f, \"bound\": \"%s\"}",
                (long long)x->def->line, bytes, flops, (long long)x->extent, (long long)l.grid, (long long)l.block,
@@ -108,7 +109,7 @@ static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program,
     const char *name = rt_string(e->model, e->program->name);
     if (json) {
         printf(",\n  ");
-        rt_cli_print_string(name);
+        rt_json_put_string(stdout, name);
         printf(": {\"steps\": [");
     } else {
         printf("\n%s: %lld steps (bytes moved, work, predicted time and what it is bound by, blocks x threads for "

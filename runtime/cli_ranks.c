@@ -18,10 +18,11 @@ static RtCode parse_deadline(const RtCli *c, double *seconds)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--deadline", NULL, "found `%.60s`, wanted seconds", text);
 }
 
-static RtCode check_overlap(const RtCli *c)
+static RtCode parse_overlap(const RtCli *c, bool *on)
 {
-    const char *text = c->values[OPT_OVERLAP];
-    if (!text || !strcmp(text, "on") || !strcmp(text, "off")) return RT_OK;
+    const char *text = c->values[OPT_OVERLAP] ? c->values[OPT_OVERLAP] : "on";
+    *on = !strcmp(text, "on");
+    if (*on || !strcmp(text, "off")) return RT_OK;
     return rt_fail(c->st, RT_E_CLI_VALUE, "--overlap", NULL, "found `%.60s`, wanted on or off", text);
 }
 
@@ -84,7 +85,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
                        "it is for ranks that are simulated");
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
-    RT_TRY(check_overlap(c));
+    RT_TRY(parse_overlap(c, &(bool){false}));
     RT_TRY(parse_sums(c, &(bool){false}));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(rt_cli_ranks_refuse(c));
@@ -134,7 +135,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
-    s->ranks->overlap = !c->values[OPT_OVERLAP] || !strcmp(c->values[OPT_OVERLAP], "on");
+    RT_TRY(parse_overlap(c, &s->ranks->overlap));
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;

@@ -3,6 +3,7 @@
    anything. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/json.h"
 #include "runtime/setup.h"
 #include <stdio.h>
 
@@ -20,7 +21,7 @@ static void print_once(const RtExec *e, const RtTensorDef *t, bool json)
     const RtModel *m = e->model;
     printf(json ? "{\"space\": " : "%s [", rt_string(m, m->spaces[t->space].name));
     if (json) {
-        rt_cli_print_string(rt_string(m, m->spaces[t->space].name));
+        rt_json_put_string(stdout, rt_string(m, m->spaces[t->space].name));
         printf(", \"dims\": [");
     }
     for (int64_t d = 0; d < t->n_dims; d++) printf("%s%lld", d ? ", " : "", (long long)t->dims[d]);
@@ -38,7 +39,7 @@ static int print_list(const RtExec *e, bool nonzeros, bool json, const char *bef
         if (!(nonzeros ? t->nonzeros != 0 : t->kind == RT_HELD) || !takes(e, i)) continue;
         printf("%s", n++ ? json ? ", " : "; " : before);
         if (!nonzeros) print_once(e, t, json);
-        else if (json) rt_cli_print_string(rt_string(m, m->tensors[t->of].name));
+        else if (json) rt_json_put_string(stdout, rt_string(m, m->tensors[t->of].name));
         else printf("%s", rt_string(m, m->tensors[t->of].name));
     }
     return n;

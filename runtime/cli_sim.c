@@ -2,6 +2,7 @@
    run of each program would take (sim.h): steps by times that were measured here, scaled to each rank's work; what travels
    by the links of a topology. Bytes and rounds are those of `plan` and of the ledger. */
 #include "runtime/cli_sim.h"
+#include "runtime/json.h"
 #include "runtime/peers_sim.h"
 #include <assert.h>
 #include <math.h>
@@ -44,14 +45,12 @@ static double step_s(const void *user, int rank, int64_t step)
     return scaled(s, step, e->across ? rt_across_work(e->across, step) : rt_exec_work(e, step));
 }
 
-/* A policy that sends less than all rows says so in bytes_out: what each receiver gets is less by as much. */
 static double bytes_to(const void *user, int64_t travel, int from, int to)
 {
     const Sim *s = user;
     const RtTravel *t = &s->seats[from].travels[s->listed[travel]];
     if (!t->rows_to) return (double)t->bytes_out / (s->n - 1);
-    double all = (double)t->rows_out * (double)t->row_bytes;
-    return all > 0 ? (double)t->rows_to[to] * (double)t->row_bytes * ((double)t->bytes_out / all) : 0;
+    return (double)t->rows_to[to] * (double)t->row_bytes;
 }
 
 /* ---- which steps make and read what travels ---------------------------------------------------------------------- */
@@ -216,7 +215,7 @@ static void json_result(const Sim *s, const char *name, const RtSimResult *r)
            r->gathers_s, (long long)r->messages);
     for (int j = 0; j < s->topology.n_levels; j++, sep = ", ") {
         printf("%s", sep);
-        rt_cli_print_string(s->topology.levels[j].name);
+        rt_json_put_string(stdout, s->topology.levels[j].name);
         printf(": %.0f", r->bytes[j]);
     }
     printf("}}");
@@ -227,7 +226,7 @@ static void json_answer(const Sim *s, const Answer *a)
     static const char *const orders[] = {"blocking", "overlap_as_made", "overlap_tic", "overlap_tac"};
     const RtSimResult *r = &a->shapes[RT_SIM_FLAT];
     printf(",\n  ");
-    rt_cli_print_string(rt_string(s->c->model, s->c->model->programs[s->program].name));
+    rt_json_put_string(stdout, rt_string(s->c->model, s->c->model->programs[s->program].name));
     printf(": {\"rounds\": %lld, \"bytes\": %.0f, \"bytes_once\": %lld, \"one_process_s\": %.9g, \"efficiency\": %.6f, "
            "\"efficiency_overlap\": %.6f, \"best_gathers\": \"%s\"",
            (long long)a->rounds, bytes_of(s, r), (long long)a->once, a->one_s, efficiency(s, a, r->run_s),
@@ -305,7 +304,7 @@ static void print_head(const Sim *s)
     const char *from = s->measured ? "as measured on part 0" : c->values[OPT_TIMES], *sep = "";
     if (s->json) {
         printf("{\"model\": ");
-        rt_cli_print_string(rt_string(c->model, c->model->name));
+        rt_json_put_string(stdout, rt_string(c->model, c->model->name));
         printf(", \"ranks\": %d, \"measured\": %s, \"levels\": [", s->n, s->measured ? "true" : "false");
     } else {
         printf("%s on %s: %d rank%s that %s simulated; times of steps %s%s\n", rt_string(c->model, c->model->name),
@@ -315,7 +314,7 @@ static void print_head(const Sim *s)
         const RtSimLevel *l = &s->topology.levels[j];
         if (s->json) {
             printf("%s", sep);
-            rt_cli_print_string(l->name);
+            rt_json_put_string(stdout, l->name);
         } else {
             printf("  %-16s %.3g us and %.4g GB/s, a link for %lld rank%s, %.3g us a message\n", l->name,
                    l->alpha_s * 1e6, l->bytes_per_s * 1e-9, (long long)l->shared_by, l->shared_by > 1 ? "s" : "",

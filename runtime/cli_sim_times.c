@@ -126,15 +126,6 @@ static const char *label_of(const RtModel *m, int64_t p, int64_t i)
     return rt_string(m, m->steps[m->programs[p].first_step + i].label);
 }
 
-static void print_word(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\') fprintf(f, "\\%c", *s);
-        else if ((unsigned char)*s >= ' ') fputc(*s, f);
-    fputc('"', f);
-}
-
 static RtCode write_times(const RtCli *c, const RtStepTimes *t)
 {
     const RtModel *m = c->model;
@@ -145,11 +136,11 @@ static RtCode write_times(const RtCli *c, const RtStepTimes *t)
     fprintf(f, "{\"copy_s\": %.17g, \"programs\": {", t->copy_s);
     for (int64_t p = 0; p < m->n_programs; p++) {
         fprintf(f, "%s\n  ", p ? "," : "");
-        print_word(f, rt_string(m, m->programs[p].name));
+        rt_json_put_string(f, rt_string(m, m->programs[p].name));
         fprintf(f, ": [");
         for (int64_t i = 0; i < m->programs[p].n_steps; i++) {
             fprintf(f, "%s\n    {\"step\": ", i ? "," : "");
-            print_word(f, label_of(m, p, i));
+            rt_json_put_string(f, label_of(m, p, i));
             fprintf(f, ", \"s\": %.17g, \"work\": %.17g}", t->s[t->first[p] + i], t->work[t->first[p] + i]);
         }
         fputc(']', f);

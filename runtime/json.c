@@ -259,3 +259,13 @@ bool rt_json_int(const RtJson *v, int64_t *out)
     *out = n;
     return true;
 }
+
+void rt_json_put_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\') fprintf(f, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20) fprintf(f, "\\u%04x", *s);
+        else fputc(*s, f);
+    fputc('"', f);
+}

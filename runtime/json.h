@@ -1,7 +1,8 @@
-/* A small strict JSON reader (RFC 8259) for meta.json and safetensors headers: bounded depth, no
+/* A small strict JSON reader (RFC 8259) for meta.json, safetensors headers and files of ours: bounded depth, no
    trailing text, numbers kept as text and as double. The tree lives in one block. */
 #pragma once
 #include "runtime/memory.h"
+#include <stdio.h>
 
 typedef enum {
     RT_JSON_NULL,
@@ -33,3 +34,5 @@ void rt_json_free(RtJsonDoc *doc);
 const RtJson *rt_json_get(const RtJson *object, const char *key); /* NULL if absent or not an object */
 /* A whole number in [0, 2^63): true if v is one. */
 bool rt_json_int(const RtJson *v, int64_t *out);
+/* Writes s as a JSON string, in its quotes. */
+void rt_json_put_string(FILE *f, const char *s);

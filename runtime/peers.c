@@ -5,6 +5,7 @@
 #include "runtime/peers.h"
 #include "runtime/clock.h"
 #include "runtime/file.h"
+#include "runtime/json.h"
 #include "runtime/peers_transport.h"
 #include <assert.h>
 #include <stdio.h>
@@ -700,16 +701,6 @@ static int64_t rows_take(const RtPeers *p, Row *rows)
     return n;
 }
 
-static void print_name(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\') fprintf(f, "\\%c", *s);
-        else if ((unsigned char)*s < ' ') fprintf(f, "\\u%04x", *s);
-        else fputc(*s, f);
-    fputc('"', f);
-}
-
 static void print_row(FILE *f, int rank, const Site *s)
 {
     fprintf(f,
@@ -736,7 +727,7 @@ static void print_ledger(FILE *f, const RtPeers *p, const Row *rows, const int64
         if (!next) break;
         last = next->site;
         fprintf(f, "%s\n    {\"site\": %lld, \"name\": ", sep, (long long)last);
-        print_name(f, next->of.name);
+        rt_json_put_string(f, next->of.name);
         fprintf(f, ", \"by_rank\": [");
         const char *comma = "";
         for (int q = 0; q < p->n; q++)

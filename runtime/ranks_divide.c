@@ -37,11 +37,6 @@ static RtCode refuse(const RtAcross *a, int64_t step, const char *why, RtStatus 
                    "`%s` cannot be shared by processes: %s", rt_string(m, across_def(a, step)->label), why);
 }
 
-static const RtTouch *touch_at(const RtAcross *a, int64_t step, int64_t i)
-{
-    return &a->e->model->touches[across_def(a, step)->first_touch + i];
-}
-
 static bool touch_is_sent(const RtAcross *a, const RtTouch *t)
 {
     const RtBuffer *b = across_buffer(a, t->buffer);
@@ -126,8 +121,7 @@ static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
 static bool is_written(const RtAcross *a, int64_t from, int64_t to, int64_t buffer)
 {
     for (int64_t s = from; s < to; s++)
-        for (int64_t i = 0; i < across_def(a, s)->n_touches; i++)
-            if (touch_at(a, s, i)->buffer == buffer && touch_at(a, s, i)->writes) return true;
+        if (across_writes(a, s, buffer)) return true;
     return false;
 }
 
@@ -432,7 +426,7 @@ static RtCode list_results(const RtAcross *a, RtDivided *d, RtStatus *st)
     const RtStep *s = across_def(a, d->step);
     RT_TRY(take(d, s->n_touches, 8, &d->results, st));
     for (int64_t i = 0; i < s->n_touches; i++)
-        if (touch_at(a, d->step, i)->writes) d->results[d->n_results++] = touch_at(a, d->step, i)->buffer;
+        if (across_touch(a, d->step, i)->writes) d->results[d->n_results++] = across_touch(a, d->step, i)->buffer;
     return RT_OK;
 }
 
@@ -557,12 +551,13 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     RT_TRY(take(d, a->r->n + 1, 8, &d->bounds, st));
     RT_TRY(rt_alloc(&d->sent, s->n_touches, sizeof *d->sent, what, st));
     for (int64_t i = 0; i < s->n_touches; i++)
-        if (touch_is_sent(a, touch_at(a, step, i))) RT_TRY(add_sent(a, d, touch_at(a, step, i), st));
+        if (touch_is_sent(a, across_touch(a, step, i))) RT_TRY(add_sent(a, d, across_touch(a, step, i), st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
     for (int64_t i = 0; i < d->n_sent; i++) {
         share_sent(a, d, &d->sent[i]);
         d->sent[i].piece_bytes = piece_bytes(a, d, &d->sent[i]);
-        int64_t bytes = rt_ship_bytes(d->sent[i].ship, d->sent[i].piece_bytes);
+        bool at_once = !d->sent[i].of && (d->sent[i].once || !across_overlaps(a));
+        int64_t bytes = at_once ? rt_ship_bytes(d->sent[i].ship, d->sent[i].piece_bytes) : 0;
         if (bytes > a->room_bytes) a->room_bytes = bytes;
     }
     return check_args(a, d, st);

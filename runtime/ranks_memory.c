@@ -27,12 +27,7 @@ static void add_divided(const RtAcross *a, const RtDivided *d, RtAcrossBytes *ou
 void rt_across_bytes(const RtAcross *a, RtAcrossBytes *out)
 {
     *out = (RtAcrossBytes){.room = a->room_bytes, .operands = a->operand_bytes};
-    for (int64_t i = 0; i < a->n_exchanges; i++) {
-        const RtExchange *x = &a->exchanges[i];
-        int64_t room = rt_ship_bytes(&x->ship, x->row_bytes);
-        out->tables += ship_bytes(&x->ship);
-        out->room = room > out->room ? room : out->room;
-    }
+    for (int64_t i = 0; i < a->n_exchanges; i++) out->tables += ship_bytes(&a->exchanges[i].ship);
     for (int64_t i = 0; i < a->n_divided; i++) add_divided(a, &a->divided[i], out);
     for (int64_t b = 0; b < a->e->program->n_buffers; b++) {
         const RtBuffer *x = across_buffer(a, b);

@@ -16,10 +16,8 @@
 static const char what[] = "what processes exchange";
 static const double PIECE_NS = 2e5;       /* of compute between looks at what travels */
 enum { LATE = 1, WANTED = 2, KINDS = 4 }; /* iterations that read what travels; that make what will */
-enum {
-    SHORT = 16,
-    BOTH = LATE | WANTED
-}; /* fewer rows side by side are computed last, and before what they make is sent */
+enum { BOTH = LATE | WANTED };
+enum { SHORT = 16 }; /* fewer rows side by side are of both kinds: computed last, and before what they make is sent */
 
 typedef struct Transit {
     int64_t begin, finish; /* behind a step, -1: before all; before a step, n_steps: behind all */
@@ -43,23 +41,12 @@ struct RtOverlap {
     int64_t n_steps;
     Transit *transits; /* [n_transits] as they are begun */
     int64_t n_transits, flying;
-    Order *orders;  /* [n_steps] of[0].at NULL and no other: as they come, when all is there */
+    Order *orders;  /* [n_steps] an empty block: iterations as they come, when all is there */
     int64_t *piece; /* [n_steps] iterations that take about PIECE_NS */
     double looked;
 };
 
 /* ---- which steps ------------------------------------------------------------------------------------------------- */
-
-static const RtTouch *touch_at(const RtAcross *a, int64_t step, int64_t i)
-{
-    return &a->e->model->touches[across_def(a, step)->first_touch + i];
-}
-
-static int64_t space_of(const RtAcross *a, int64_t buffer)
-{
-    const RtBuffer *b = across_buffer(a, buffer);
-    return b->rows.kind == RT_COUNT_SPACE ? b->rows.space : -1;
-}
 
 /* Whether the step wants rows of the buffer that peers own, or makes others. */
 static bool wants(const RtAcross *a, int64_t step, int64_t buffer)
@@ -69,7 +56,7 @@ static bool wants(const RtAcross *a, int64_t step, int64_t buffer)
     for (int64_t i = 0; i < a->n_divided; i++)
         if (a->divided[i].step == step) return false; /* owned rows alone are sent */
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, step, i);
+        const RtTouch *t = across_touch(a, step, i);
         if (t->buffer != buffer) continue;
         if (t->writes || t->at == RT_AT_ALL || a->rows[step] == RT_READ) return true;
         if (t->image >= 0 && !m->maps[t->image].sorted) return true;
@@ -80,10 +67,8 @@ static bool wants(const RtAcross *a, int64_t step, int64_t buffer)
 
 static int64_t made_by(const RtAcross *a, int64_t step, int64_t buffer)
 {
-    while (--step >= 0)
-        for (int64_t i = 0; i < across_def(a, step)->n_touches; i++)
-            if (touch_at(a, step, i)->buffer == buffer && touch_at(a, step, i)->writes) return step;
-    return -1;
+    while (--step >= 0 && !across_writes(a, step, buffer)) {}
+    return step;
 }
 
 static void add_exchange(const RtAcross *a, Transit *t, const RtExchange *x)
@@ -141,16 +126,10 @@ static RtCode pack_room(RtAcross *a, RtOverlap *o, RtStatus *st)
         int64_t bytes = rt_size_plus(RT_PACK_ALIGN - 1, rt_ship_bytes(&t->ship, t->row_bytes), 1);
         places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = t->begin, .last = t->finish};
     }
-    int64_t bytes = rt_pack(places, o->n_transits), at_once = a->policy || a->r->local_sums ? a->room_bytes : 0;
+    int64_t bytes = rt_pack(places, o->n_transits);
     for (int64_t i = 0; i < o->n_transits; i++) o->transits[i].room = places[i].at;
-    for (int64_t i = 0; i < a->n_divided; i++)
-        for (int64_t k = 0; k < a->divided[i].n_sent; k++) {
-            const RtSent *x = &a->divided[i].sent[k];
-            int64_t room = x->once && !x->of ? rt_ship_bytes(x->ship, x->piece_bytes) : 0;
-            if (room > at_once) at_once = room;
-        }
     a->room_free = bytes;
-    a->room_bytes = rt_size_plus(at_once, bytes, 1);
+    a->room_bytes = rt_size_plus(a->room_bytes, bytes, 1);
     free(places);
     return bytes < 0 ? rt_fail(st, RT_E_OVERFLOW, what, NULL, "their bytes overflow 64 bits") : RT_OK;
 }
@@ -174,9 +153,9 @@ static void mark_reads(const Marks *m, int64_t buffer)
     const RtAcross *a = m->a;
     const RtGraph *g = a->e->graph;
     const RtStep *s = across_def(a, m->step);
-    int64_t owned = a->r->spaces[space_of(a, buffer)].owned;
+    int64_t owned = a->r->spaces[across_space(a, buffer)].owned;
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, m->step, i);
+        const RtTouch *t = across_touch(a, m->step, i);
         if (t->buffer != buffer) continue;
         bool element = t->at == RT_AT_ELEMENT, all = t->writes || t->at == RT_AT_ALL;
         const int32_t *image = t->image < 0 ? NULL : g->maps[t->image].to;
@@ -193,7 +172,7 @@ static void mark_writes(const Marks *m, const Transit *x)
     const RtAcross *a = m->a;
     const RtStep *s = across_def(a, m->step);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, m->step, i);
+        const RtTouch *t = across_touch(a, m->step, i);
         if (t->buffer != x->buffer || !t->writes) continue;
         const int32_t *under = t->at == RT_AT_ELEMENT ? a->e->graph->maps[s->under].to : NULL;
         for (int64_t q = 0, k = 0; q < a->r->n; k += x->ship.out_n[q++])
@@ -265,7 +244,7 @@ static RtCode order_step(RtAcross *a, RtOverlap *o, int64_t step, RtStatus *st)
 
 RtCode rt_overlap_make(RtAcross *a, RtStatus *st)
 {
-    if (!a->r->overlap || rt_policy_draws(a)) return RT_OK; /* drawn sums come to a value that is made already */
+    if (!across_overlaps(a)) return RT_OK;
     RT_TRY(rt_alloc(&a->overlap, 1, sizeof *a->overlap, what, st));
     RtOverlap *o = a->overlap;
     o->n_steps = a->e->program->n_steps;

@@ -80,6 +80,22 @@ static inline const RtBuffer *across_buffer(const RtAcross *a, int64_t b)
 {
     return &a->e->model->buffers[a->e->program->first_buffer + b];
 }
+static inline const RtTouch *across_touch(const RtAcross *a, int64_t step, int64_t i)
+{
+    return &a->e->model->touches[across_def(a, step)->first_touch + i];
+}
+/* Whose rows the buffer has; -1: of none. */
+static inline int64_t across_space(const RtAcross *a, int64_t buffer)
+{
+    const RtBuffer *b = across_buffer(a, buffer);
+    return b->rows.kind == RT_COUNT_SPACE ? b->rows.space : -1;
+}
+static inline bool across_writes(const RtAcross *a, int64_t step, int64_t buffer)
+{
+    for (int64_t i = 0; i < across_def(a, step)->n_touches; i++)
+        if (across_touch(a, step, i)->buffer == buffer && across_touch(a, step, i)->writes) return true;
+    return false;
+}
 /* For what is sent and waited for at once. */
 static inline void *across_room(const RtAcross *a) { return (char *)a->r->room.p + a->room_free; }
 static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
@@ -129,6 +145,9 @@ RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st); /* once a step 
 bool rt_policy_receives(const RtAcross *a, int64_t step);
 bool rt_policy_draws(const RtAcross *a); /* some rows, and adds to what a step has made */
 
+/* Whether steps are computed while rows travel: not where drawn sums come to a value that is made already. */
+static inline bool across_overlaps(const RtAcross *a) { return a->r->overlap && !rt_policy_draws(a); }
+
 /* The policy bns (ranks_sample.c): some rows, which are drawn. */
 struct RtSample;
 RtCode rt_sample_make(RtAcross *a, double share, struct RtSample **p, RtStatus *st);
@@ -142,7 +161,7 @@ RtCode rt_sample_push(RtAcross *a, const struct RtSample *p, int64_t step, RtSta
 /* ---- what is computed while rows travel (ranks_overlap.c) ---- */
 
 typedef struct RtOverlap RtOverlap;
-/* Where r->overlap asks for it, once it is known what travels; then, whenever a is bound. */
+/* Where across_overlaps, once it is known what travels and what room the rest needs; then, whenever a is bound. */
 RtCode rt_overlap_make(RtAcross *a, RtStatus *st);
 RtCode rt_overlap_bind(RtAcross *a, RtStatus *st);
 void rt_overlap_free(RtOverlap *o);

@@ -29,12 +29,6 @@ static bool is_shared(const Planner *k, int64_t space) { return space >= 0 && k-
 static int64_t count_of(const Planner *k, int64_t space) { return k->g->spaces[space].count; }
 static int64_t owned_of(const Planner *k, int64_t space) { return k->a->r->spaces[space].owned; }
 
-static int64_t space_of(const Planner *k, int64_t buffer)
-{
-    const RtBuffer *b = across_buffer(k->a, buffer);
-    return b->rows.kind == RT_COUNT_SPACE ? b->rows.space : -1;
-}
-
 static RtCode refuse(const Planner *k, int64_t step, const char *why)
 {
     const RtStep *s = across_def(k->a, step);
@@ -52,8 +46,8 @@ static void put(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i &
 static RtCode bits_of(const Planner *k, int64_t buffer, uint64_t **bits)
 {
     if (!k->wanted[buffer].bits) {
-        RT_TRY(
-            rt_block_alloc(&k->blocks[buffer], rt_size((count_of(k, space_of(k, buffer)) + 63) / 64, 8), what, k->st));
+        RT_TRY(rt_block_alloc(&k->blocks[buffer], rt_size((count_of(k, across_space(k->a, buffer)) + 63) / 64, 8), what,
+                              k->st));
         k->wanted[buffer].bits = k->blocks[buffer].p;
     }
     *bits = k->wanted[buffer].bits;
@@ -70,7 +64,7 @@ static bool set_has(const Set *s, int64_t i) { return i < s->owned || (s->bits &
 /* The buffer is read at these rows of its space, or where the map leads from them. */
 static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, const Set *rows)
 {
-    int64_t space = space_of(k, buffer), n = count_of(k, rows->space),
+    int64_t space = across_space(k->a, buffer), n = count_of(k, rows->space),
             from = image < 0 ? space : k->m->maps[image].from;
     if (!is_shared(k, space)) return RT_OK; /* every process has all of it */
     if (from != rows->space || (image >= 0 && k->m->maps[image].to != space))
@@ -87,21 +81,9 @@ static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, cons
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-static const RtTouch *touch_at(const Planner *k, int64_t step, int64_t i)
-{
-    return &k->m->touches[across_def(k->a, step)->first_touch + i];
-}
-
 /* Whether owned rows of a space, or the elements of owned rows, may lead to rows that peers own. Edges are owned with their
    targets. */
 static bool may_leave(const Planner *k, int64_t map) { return !k->m->maps[map].sorted; }
-
-static bool step_writes(const Planner *k, int64_t step, int64_t buffer)
-{
-    for (int64_t i = 0; i < across_def(k->a, step)->n_touches; i++)
-        if (touch_at(k, step, i)->buffer == buffer && touch_at(k, step, i)->writes) return true;
-    return false;
-}
 
 /* Bytes of a row that the step would have to get from peers to compute rows that they own; -1: it cannot. */
 static int64_t cost_of_computing(const Planner *k, int64_t step)
@@ -110,12 +92,12 @@ static int64_t cost_of_computing(const Planner *k, int64_t step)
     int64_t bytes = 0;
     if (s->work != RT_EACH) return -1;
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(k, step, i);
+        const RtTouch *t = across_touch(k->a, step, i);
         const RtBuffer *b = across_buffer(k->a, t->buffer);
         /* what the step overwrites is wanted behind it, not what it reads there */
-        bool there = b->kind == RT_BUF_TENSOR || (k->wanted[t->buffer].halo && !step_writes(k, step, t->buffer));
+        bool there = b->kind == RT_BUF_TENSOR || (k->wanted[t->buffer].halo && !across_writes(k->a, step, t->buffer));
         if (t->at != RT_AT_ROW || b->kind == RT_BUF_COTANGENT) return -1;
-        if (t->writes || !is_shared(k, space_of(k, t->buffer))) continue;
+        if (t->writes || !is_shared(k, across_space(k->a, t->buffer))) continue;
         /* every edge has both its ends here; what nodes lead to need not be */
         if (t->image >= 0 && !k->m->spaces[s->over].is_edge) return -1;
         if (!there && t->image < 0) bytes += across_row_bytes(k->a, t->buffer);
@@ -128,7 +110,7 @@ static int64_t cost_of_receiving(const Planner *k, int64_t step)
     const RtStep *s = across_def(k->a, step);
     int64_t bytes = 0;
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(k, step, i);
+        const RtTouch *t = across_touch(k->a, step, i);
         if (t->writes && k->wanted[t->buffer].halo) bytes += across_row_bytes(k->a, t->buffer);
     }
     return bytes;
@@ -137,7 +119,7 @@ static int64_t cost_of_receiving(const Planner *k, int64_t step)
 /* Keys of rows that peers own, and the ship that brings them. */
 static RtCode add_exchange(Planner *k, int64_t step, int64_t buffer)
 {
-    int64_t space = space_of(k, buffer), n = count_of(k, space), owned = owned_of(k, space), n_rows = 0;
+    int64_t space = across_space(k->a, buffer), n = count_of(k, space), owned = owned_of(k, space), n_rows = 0;
     const RtRankSpace *s = &k->a->r->spaces[space];
     RtExchange *x = &k->a->exchanges[k->a->n_exchanges++];
     assert(s->shared && owned <= n);
@@ -166,7 +148,7 @@ static void forget_writes(Planner *k, int64_t step)
 {
     const RtStep *s = across_def(k->a, step);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(k, step, i);
+        const RtTouch *t = across_touch(k->a, step, i);
         Wanted *w = &k->wanted[t->buffer];
         if (!t->writes) continue;
         w->halo = false;
@@ -179,8 +161,8 @@ static RtCode receive_writes(Planner *k, int64_t step)
 {
     const RtStep *s = across_def(k->a, step);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(k, step, i);
-        if (!t->writes || !k->wanted[t->buffer].halo || !is_shared(k, space_of(k, t->buffer))) continue;
+        const RtTouch *t = across_touch(k->a, step, i);
+        if (!t->writes || !k->wanted[t->buffer].halo || !is_shared(k, across_space(k->a, t->buffer))) continue;
         if (t->at == RT_AT_ELEMENT && !k->m->maps[s->under].sorted)
             return refuse(k, step, "its values of edges are made by their sources");
         RT_TRY(add_exchange(k, step, t->buffer));
@@ -195,7 +177,7 @@ static RtCode unite_writes(Planner *k, int64_t step, RtBlock *bits)
     int64_t words = (count_of(k, s->over) + 63) / 64;
     RT_TRY(rt_block_alloc(bits, rt_size_plus(8, words, 8), what, k->st));
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(k, step, i);
+        const RtTouch *t = across_touch(k->a, step, i);
         const uint64_t *from = k->wanted[t->buffer].bits;
         for (int64_t w = 0; t->writes && from && w < words; w++) ((uint64_t *)bits->p)[w] |= from[w];
     }
@@ -207,9 +189,9 @@ static RtCode want_reads(Planner *k, int64_t step, const Set *rows, const Set *e
     const RtStep *s = across_def(k->a, step);
     bool by_rows = (s->work == RT_EACH || s->work == RT_SUMS) && is_shared(k, s->over);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(k, step, i);
+        const RtTouch *t = across_touch(k->a, step, i);
         const Set *at = t->at == RT_AT_ELEMENT ? elements : rows;
-        int64_t space = space_of(k, t->buffer);
+        int64_t space = across_space(k->a, t->buffer);
         if (space >= 0 && !k->a->r->spaces[space].known)
             return refuse(k, step, "it reads rows of a graph whose edges no process owns");
         if (t->writes || !is_shared(k, space)) continue;
@@ -270,7 +252,8 @@ static RtCode plan_divided(Planner *k, int64_t step, int64_t space)
     const RtStep *s = across_def(k->a, step);
     Set owned = {space, owned_of(k, space), NULL};
     for (int64_t i = 0; i < s->n_touches; i++)
-        if (touch_at(k, step, i)->writes && is_shared(k, space_of(k, touch_at(k, step, i)->buffer)))
+        if (across_touch(k->a, step, i)->writes &&
+            is_shared(k, across_space(k->a, across_touch(k->a, step, i)->buffer)))
             return refuse(k, step, "it stores values of rows beside their sum");
     forget_writes(k, step);
     RT_TRY(want_reads(k, step, &owned, &owned, false));
@@ -298,7 +281,7 @@ static RtCode plan_step(Planner *k, int64_t step)
         break;
     case RT_APART:
         for (int64_t i = 0; i < s->n_touches; i++)
-            if (is_shared(k, space_of(k, touch_at(k, step, i)->buffer)))
+            if (is_shared(k, across_space(k->a, across_touch(k->a, step, i)->buffer)))
                 return refuse(k, step, "it ranks, sorts or finds rows of the whole graph");
         break;
     default: break;
@@ -328,7 +311,7 @@ static RtCode want_held(Planner *k)
 {
     for (int64_t b = 0; b < k->p->n_buffers; b++) {
         const RtBuffer *x = across_buffer(k->a, b);
-        int64_t space = space_of(k, b), n = space < 0 ? 0 : count_of(k, space);
+        int64_t space = across_space(k->a, b), n = space < 0 ? 0 : count_of(k, space);
         int64_t tensor = x->kind == RT_BUF_TENSOR   ? x->ref
                          : x->kind == RT_BUF_RESULT ? k->m->results[k->p->first_result + x->ref].tensor
                                                     : -1;
@@ -400,6 +383,10 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
     if (!code) code = take_strips(a, st);
     if (!code) code = plan_all(&k);
     if (!code) code = rt_policy_make(a, st);
+    for (int64_t i = 0; !code && (a->policy || !across_overlaps(a)) && i < a->n_exchanges; i++) { /* at once */
+        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
+        if (bytes > a->room_bytes) a->room_bytes = bytes;
+    }
     if (!code) code = rt_overlap_make(a, st);
     for (int64_t b = 0; k.blocks && b < p->n_buffers; b++) rt_block_free(&k.blocks[b]);
     free(k.blocks);

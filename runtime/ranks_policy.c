@@ -248,10 +248,6 @@ RtCode rt_policy_make(RtAcross *a, RtStatus *st)
     RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
     *a->policy = (RtPolicyRun){
         .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
-    for (int64_t i = 0; i < a->n_exchanges; i++) {
-        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
-        if (bytes > a->room_bytes) a->room_bytes = bytes;
-    }
     if (given->is->drawn) return rt_sample_make(a, given->a, &a->policy->sample, st);
     RT_TRY(rt_alloc(&a->policy->kept, a->n_exchanges, sizeof(Kept), what, st));
     for (int64_t i = 0; i < a->n_exchanges; i++) RT_TRY(make_kept(a, &a->exchanges[i], &a->policy->kept[i], st));

@@ -130,10 +130,6 @@ static void across_run(RtAcross *a)
 
 static RtCode across_bind(RtAcross *a, RtStatus *st)
 {
-    for (int64_t i = 0; !a->overlap && i < a->n_exchanges; i++) {
-        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
-        if (bytes > a->room_bytes) a->room_bytes = bytes;
-    }
     if (!a->travels) RT_TRY(list_all(a, st));
     RT_TRY(rt_overlap_bind(a, st));
     a->ran = false;

@@ -60,13 +60,6 @@ static RtCode refuse(const RtAcross *a, int64_t step, const char *why, RtStatus 
                    "`%s` cannot sum over rows that are drawn: %s", rt_string(m, s->label), why);
 }
 
-static const RtTouch *touch_at(const RtAcross *a, int64_t step, int64_t i)
-{
-    return &a->e->model->touches[across_def(a, step)->first_touch + i];
-}
-
-static int64_t space_of(const RtAcross *a, int64_t buffer) { return across_buffer(a, buffer)->rows.space; }
-
 static bool is_number(const RtAcross *a, int64_t buffer)
 {
     int64_t elem = across_buffer(a, buffer)->elem;
@@ -79,7 +72,7 @@ bool rt_sample_trains(const RtAcross *a, int64_t step)
     const RtStep *s = across_def(a, step);
     const RtCall *c = rt_step_call(m, s);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, step, i);
+        const RtTouch *t = across_touch(a, step, i);
         if (!t->writes && across_buffer(a, t->buffer)->kind != RT_BUF_TENSOR) return true;
     }
     for (int64_t i = 0; c && i < c->n_args; i++) {
@@ -122,7 +115,7 @@ static RtCode add_reads(const RtAcross *a, int64_t step, int64_t buffer, int *re
 {
     const RtStep *s = across_def(a, step);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, step, i);
+        const RtTouch *t = across_touch(a, step, i);
         bool out;
         if (t->buffer != buffer || t->writes || reads_owned(a, step, t)) continue;
         if (t->at != RT_AT_ELEMENT || t->image < 0 || !sums_edges(a, step, &out))
@@ -133,21 +126,14 @@ static RtCode add_reads(const RtAcross *a, int64_t step, int64_t buffer, int *re
     return RT_OK;
 }
 
-static bool writes(const RtAcross *a, int64_t step, int64_t buffer)
-{
-    for (int64_t i = 0; i < across_def(a, step)->n_touches; i++)
-        if (touch_at(a, step, i)->buffer == buffer && touch_at(a, step, i)->writes) return true;
-    return false;
-}
-
 static RtCode find_reads(const RtAcross *a, const RtExchange *x, int *reads, RtStatus *st)
 {
     *reads = READS_NONE;
     for (int64_t i = x->after + 1; i < a->e->program->n_steps; i++) {
         RT_TRY(add_reads(a, i, x->buffer, reads, st));
-        if (writes(a, i, x->buffer)) break;
+        if (across_writes(a, i, x->buffer)) break;
     }
-    if (x->after < 0 || !is_number(a, x->buffer) || a->e->model->spaces[space_of(a, x->buffer)].is_edge)
+    if (x->after < 0 || !is_number(a, x->buffer) || a->e->model->spaces[across_space(a, x->buffer)].is_edge)
         return refuse(a, x->after < 0 ? 0 : x->after, "they are no floating-point numbers of nodes", st);
     if (*reads == (READS_SOURCES | READS_TARGETS))
         return refuse(a, x->after, "they are read over edges in both directions", st);
@@ -159,7 +145,7 @@ static RtCode add_pushes(RtAcross *a, struct RtSample *p, int64_t step, RtStatus
 {
     const RtStep *s = across_def(a, step);
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, step, i);
+        const RtTouch *t = across_touch(a, step, i);
         bool computed = across_buffer(a, t->buffer)->kind != RT_BUF_TENSOR;
         if (!t->writes && t->at == RT_AT_ROW && t->how != RT_WITHOUT && computed)
             return refuse(a, step, "what it sums is joined with values of the row, which peers do not have", st);
@@ -177,7 +163,7 @@ static bool reads_zeros(const RtAcross *a, const struct RtSample *p, int64_t ste
     bool out;
     if (!sums_edges(a, step, &out) || !out) return false;
     for (int64_t i = 0; i < across_def(a, step)->n_touches; i++) {
-        const RtTouch *t = touch_at(a, step, i);
+        const RtTouch *t = across_touch(a, step, i);
         for (int64_t k = 0; k < p->n_pulls && !t->writes && t->image >= 0; k++)
             if (p->pulls[k].zero && a->exchanges[k].buffer == t->buffer) return true;
     }
@@ -193,7 +179,7 @@ static void want_sources(const RtAcross *a, int64_t step, bool *wanted)
     const RtMapData *maps = a->r->graph->maps;
     int64_t n = a->r->graph->spaces[a->e->model->maps[s->under].from].count;
     for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = touch_at(a, step, i);
+        const RtTouch *t = across_touch(a, step, i);
         if (t->at != RT_AT_ELEMENT || t->image < 0) continue;
         int64_t owned = a->r->spaces[a->e->model->maps[t->image].to].owned;
         for (int64_t e = 0; e < n; e++)
@@ -213,7 +199,7 @@ static RtCode make_border(RtAcross *a, const struct RtSample *p, Border *b, RtSt
     bool *wanted = (bool *)(owners + n);
     for (int64_t k = 0; k < a->n_exchanges; k++)
         for (int64_t i = 0; !p->pulls[k].zero && i < a->exchanges[k].ship.n_in; i++)
-            if (space_of(a, a->exchanges[k].buffer) == b->space) wanted[a->exchanges[k].ship.in[i]] = true;
+            if (across_space(a, a->exchanges[k].buffer) == b->space) wanted[a->exchanges[k].ship.in[i]] = true;
     for (int64_t k = 0; k < p->n_pushes; k++)
         if (p->pushes[k].border == b) want_sources(a, p->pushes[k].step, wanted);
     for (int64_t i = s->owned; i < n; i++) {
@@ -277,8 +263,8 @@ RtCode rt_sample_make(RtAcross *a, double share, struct RtSample **out, RtStatus
         int reads;
         RT_TRY(find_reads(a, &a->exchanges[k], &reads, st));
         p->pulls[k].zero = reads == READS_TARGETS;
-        p->pulls[k].border = &p->borders[space_of(a, a->exchanges[k].buffer)];
-        p->pulls[k].border->space = space_of(a, a->exchanges[k].buffer);
+        p->pulls[k].border = &p->borders[across_space(a, a->exchanges[k].buffer)];
+        p->pulls[k].border->space = across_space(a, a->exchanges[k].buffer);
     }
     for (int64_t i = 0; i < n_steps; i++)
         if (reads_zeros(a, p, i)) RT_TRY(add_pushes(a, p, i, st));
@@ -394,7 +380,7 @@ RtCode rt_sample_run(RtAcross *a, const struct RtSample *p, int64_t exchange, Rt
     const RtExchange *x = &a->exchanges[exchange];
     const Pull *y = &p->pulls[exchange];
     const RtShip *s = &x->ship;
-    int64_t w = x->row_bytes, space = space_of(a, x->buffer), bytes[RT_PEERS_MOST];
+    int64_t w = x->row_bytes, space = across_space(a, x->buffer), bytes[RT_PEERS_MOST];
     char *rows = a->e->buffers[x->buffer], *in;
     int64_t owned = a->r->spaces[space].owned, n = a->r->graph->spaces[space].count;
     memset(rows + owned * w, 0, (size_t)((n - owned) * w));

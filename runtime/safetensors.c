@@ -2,6 +2,7 @@
    the header is believed before it was checked against the bytes that are there. */
 #include "runtime/safetensors.h"
 #include "runtime/file.h"
+#include "runtime/json.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,16 +189,6 @@ const char *rt_st_meta(const RtStFile *f, const char *key)
 
 /* ---- writing ---- */
 
-static void put_string(FILE *out, const char *s)
-{
-    fputc('"', out);
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\') fprintf(out, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20) fprintf(out, "\\u%04x", *s);
-        else fputc(*s, out);
-    fputc('"', out);
-}
-
 static const char *st_dtype_name(int64_t dtype)
 {
     for (int i = 0; i < N_DTYPES; i++)
@@ -207,7 +198,7 @@ static const char *st_dtype_name(int64_t dtype)
 
 static void put_entry(FILE *out, const RtStEntry *e, int64_t begin)
 {
-    put_string(out, e->name);
+    rt_json_put_string(out, e->name);
     fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", st_dtype_name(e->dtype));
     for (int64_t i = 0; i < e->n_dims; i++) fprintf(out, i ? ",%lld" : "%lld", (long long)e->shape[i]);
     fprintf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin, (long long)(begin + e->bytes));
@@ -220,9 +211,9 @@ static void put_header(FILE *out, const RtStEntry *entries, int64_t n_entries, c
     if (n_meta) fputs("\"__metadata__\":{", out);
     for (int64_t i = 0; i < n_meta; i++) {
         if (i) fputc(',', out);
-        put_string(out, meta[i].key);
+        rt_json_put_string(out, meta[i].key);
         fputc(':', out);
-        put_string(out, meta[i].value);
+        rt_json_put_string(out, meta[i].value);
     }
     if (n_meta) fputs(n_entries ? "}," : "}", out);
     for (int64_t i = 0; i < n_entries; i++) {

@@ -92,13 +92,10 @@ typedef struct RtSimDag {
     int n_receives, n_computes;
     const double *receive_s, *compute_s;
     const uint64_t *receives; /* [n_computes] that a step waits for, itself or by the steps that it waits for */
-    const uint64_t *after;    /* [n_computes] steps before it that it waits for */
 } RtSimDag;
 /* TicTac (Hashemi, Jyothi, Campbell, MLSys 2019). TAC: by times; TIC: by what waits for what alone. order[n_receives] */
 void rt_sim_order_tac(const RtSimDag *d, int *order);
 void rt_sim_order_tic(const RtSimDag *d, int *order);
-/* When the last step is through: one that can begin does, the first in order of its number. */
-double rt_sim_makespan(const RtSimDag *d, const int *order);
 
 /* ---- a program ---- */
 

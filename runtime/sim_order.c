@@ -63,28 +63,3 @@ static void order(const RtSimDag *d, bool by_time, bool again, int *out)
 
 void rt_sim_order_tac(const RtSimDag *d, int *out) { order(d, true, true, out); }
 void rt_sim_order_tic(const RtSimDag *d, int *out) { order(d, false, false, out); }
-
-double rt_sim_makespan(const RtSimDag *d, const int *receives)
-{
-    double came[RT_SIM_RECEIVES], at = 0;
-    uint64_t done = 0;
-    assert(d->n_computes <= 64);
-    for (int i = 0; i < d->n_receives; i++) came[receives[i]] = at += d->receive_s[receives[i]];
-    double end = at;
-    at = 0;
-    for (int n = 0; n < d->n_computes; n++) {
-        int next = -1;
-        double begins = INFINITY;
-        for (int c = 0; c < d->n_computes; c++) {
-            double ready = at;
-            if (done >> c & 1 || d->after[c] & ~done) continue;
-            for (int r = 0; r < d->n_receives; r++)
-                if (d->receives[c] >> r & 1) ready = fmax(ready, came[r]);
-            if (ready < begins) begins = ready, next = c;
-        }
-        assert(next >= 0);
-        at = begins + d->compute_s[next];
-        done |= (uint64_t)1 << next;
-    }
-    return fmax(end, at);
-}

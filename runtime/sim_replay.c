@@ -174,7 +174,7 @@ static RtCode sort_travels(const Replay *x, int64_t *list, int n)
         for (int q = 0; q < p->n; q++) compute_s[i] += p->step_s(p->user, q, i) / p->n;
         for (int k = 0; k < n; k++) receives[i] |= (uint64_t)(p->travels[list[k]].reader <= i) << k;
     }
-    RtSimDag d = {n, (int)p->n_steps, receive_s, compute_s, receives, NULL};
+    RtSimDag d = {n, (int)p->n_steps, receive_s, compute_s, receives};
     (x->order == RT_SIM_TAC ? rt_sim_order_tac : rt_sim_order_tic)(&d, order);
     for (int k = 0; k < n; k++) sorted[k] = list[order[k]];
     for (int k = 0; k < n; k++) list[k] = sorted[k];
@@ -182,7 +182,8 @@ static RtCode sort_travels(const Replay *x, int64_t *list, int n)
     return RT_OK;
 }
 
-/* What step i made is begun; what does not fit in one ordering goes as it is made. */
+/* Begins all that step i made, sorted by the order that is simulated; more than RT_SIM_RECEIVES at a time are sorted in
+   groups of that many. */
 static RtCode begin_made(Replay *x, int64_t i)
 {
     int64_t list[RT_SIM_RECEIVES], n = 0, k = 0;

@@ -16,7 +16,7 @@
 const char *const rt_sim_shapes[RT_SIM_N_SHAPES] = {"flat", "ring", "staged"};
 static const char what[] = "a table of stages";
 
-/* Ranks `stride` apart, `size` of them, are a ring. */
+/* Rings of ranks: `size` ranks whose numbers are `stride` apart. */
 typedef struct Dim {
     int size, stride;
 } Dim;
@@ -67,7 +67,8 @@ static void add_turn(RtSimStages *s, const Dims *x, Dim d, int ahead, bool adds)
     }
 }
 
-/* Each to each: its own piece, or, where the receiver adds, the receiver's. */
+/* One stage in which each rank sends every other one its own piece; where the receiver adds, the piece that the receiver
+   sums. */
 static void fill_flat(RtSimStages *s, int n, bool adds)
 {
     add_stage(s);

@@ -107,7 +107,7 @@ static IrId has_place(Keys *k)
     return irb_map2(b, IR_OP_and, low, high);
 }
 
-/* A factor or a divisor as each element reads it. */
+/* Factor or divisor v, a number for each row, value of the key, or both, as an element reads it by its own row and key. */
 static IrId factor(Keys *k, IrId v, bool divides)
 {
     Build *b = &k->r.b;
@@ -181,7 +181,7 @@ static bool sums_key(Keys *k, const IrOp *op, int i)
     return false;
 }
 
-/* More rows times values of the key than elements? */
+/* Are there more sums, one for each row and value of the key, than elements to sum? */
 static bool pays(Keys *k, IrId v)
 {
     const IrModule *m = k->r.b.m;

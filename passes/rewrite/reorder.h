@@ -50,7 +50,8 @@ typedef struct Reorder {
     bool has_grad;      /* adjoints will be made of what is here */
     bool holds;         /* the function runs many times: what is fixed may be held */
     const double *rows; /* [spaces] expected, in rows of a node space */
-    double total, work; /* time of the function that the pool began with; but for reading inputs */
+    double total;       /* time of the function that the pool began with */
+    double work;        /* the same without the time to read its inputs; gains are shares of it */
     IrValues inputs;    /* of the function: reorder_is_input */
     IrId replaced;      /* the op that something else is looked for; IR_NONE */
     IrId forced;        /* this op is replaced by that rule even if that alone costs something; IR_NONE */

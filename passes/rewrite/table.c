@@ -110,8 +110,8 @@ static bool reads(const Table *t, const IrOp *op)
     return t->r.b.m->dims.data[op->attr.dim].size > few;
 }
 
-/* A matrix for each place that is a mixture of few: the operand of the product that says how much of each, or -1. Who
-   reads a row mixes them, so that the few multiply by node. */
+/* Which operand of the product says how much of each matrix a place has, where the table is a product that mixes at most
+   FEW_MATRICES of them; -1: it is none. What reads a row of it mixes, so that the few matrices may multiply by node. */
 static int mixes(const Table *t, const IrOp *op)
 {
     const IrOp *mix = op_of(t, op->args[0]);
