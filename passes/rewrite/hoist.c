@@ -13,6 +13,9 @@
 
      route %3 via R.at                              %3 = @type         tensor type : input edge i64 map R.at
 
+   So does that of edges turned around, whose index is gathered through a map that is one to one: what is reduced is
+   gathered back to the input's rows first.
+
    A value is held where reading it is cheaper than computing it again in each epoch (hoist_cost.c). Functions hold in
    common what is equal in them. Never touches what reads parameters, state, hypers, the seed, the step or random
    numbers; no sum changes its order. */
@@ -30,52 +33,103 @@ static bool is_of_graph(const IrModule *m, IrId map)
     return false;
 }
 
-/* The tensor that says all of a route whose value nobody reads; IR_NONE. */
-static IrId said_by(const IrModule *m, const IrFunc *f, IrId v)
+/* Where an integer input says a map: the input's argument, and the map, one to one, through which elements find their
+   rows of the input; IR_NONE: they are those rows. */
+typedef struct Saying {
+    IrId arg, via;
+} Saying;
+
+static Saying saying_of(const IrModule *m, const IrFunc *f, IrId index)
 {
-    const IrOp *op = &f->ops.data[v], *index = op->op == IR_OP_route ? &f->ops.data[op->args[0]] : NULL;
-    if (!index || index->op != IR_OP_arg || is_of_graph(m, op->attr.map)) return IR_NONE;
-    const IrArg *arg = &f->args.data[index->attr.i];
+    const IrOp *op = &f->ops.data[index];
+    Saying s = {index, IR_NONE};
+    if (op->op == IR_OP_gather) s = (Saying){op->args[0], op->attr.map};
+    const IrMap *via = s.via == IR_NONE ? NULL : &m->maps.data[s.via];
+    bool paired = !via || (!via->partial && via->inverse != IR_NONE && !m->maps.data[via->inverse].partial);
+    if (!paired || f->ops.data[s.arg].op != IR_OP_arg) s.arg = IR_NONE;
+    return s;
+}
+
+static bool goes_through(const IrOp *op, IrId map) { return ir_ops[op->op].attrs & A_MAP && op->attr.map == map; }
+
+/* Whether nobody reads a route's value, and what goes through its map, `via` another one, can be said by gathers. */
+static bool is_map_alone(const IrFunc *f, IrId route, IrId via)
+{
+    IrId map = f->ops.data[route].attr.map;
+    for (IrId k = route + 1; k < f->ops.n; k++) {
+        const IrOp *op = &f->ops.data[k];
+        for (uint32_t i = 0; i < op->n_args; i++)
+            if (op->args[i] == route) return false;
+        bool moves = ir_ops[op->op].traits & (T_MOVE | T_REDUCE) || op->op == IR_OP_mapped;
+        if (via != IR_NONE && goes_through(op, map) && !moves) return false;
+    }
+    for (uint32_t i = 0; i < f->results.n; i++)
+        if (f->results.data[i].value == route) return false;
+    return true;
+}
+
+/* The tensor that says all of a route; IR_NONE. */
+static IrId said_by(const IrModule *m, const IrFunc *f, IrId v, IrId *via)
+{
+    const IrOp *op = &f->ops.data[v];
+    if (op->op != IR_OP_route || is_of_graph(m, op->attr.map)) return IR_NONE;
+    Saying s = saying_of(m, f, op->args[0]);
+    if (s.arg == IR_NONE || !is_map_alone(f, v, s.via)) return IR_NONE;
+    const IrArg *arg = &f->args.data[f->ops.data[s.arg].attr.i];
     const IrMap *map = &m->maps.data[op->attr.map];
     if (arg->kind != IR_ARG_TENSOR || m->tensors.data[arg->ref].kind != IR_INPUT) return IR_NONE;
     if (!map->partial || !m->spaces.data[map->to].has_dim) return IR_NONE;
-    for (IrId k = v + 1; k < f->ops.n; k++)
-        for (uint32_t i = 0; i < f->ops.data[k].n_args; i++)
-            if (f->ops.data[k].args[i] == v) return IR_NONE;
-    for (uint32_t i = 0; i < f->results.n; i++)
-        if (f->results.data[i].value == v) return IR_NONE;
+    *via = s.via;
     return arg->ref;
 }
 
-/* The map of tensor t that leads where `like` does; IR_NONE where it says one to other rows. */
-static IrId said_map(IrModule *m, IrId t, IrId like)
+/* The map of tensor t to the rows of a space; IR_NONE where it says one to other rows. */
+static IrId said_map(IrModule *m, IrId t, IrId to)
 {
     IrTensor *x = &m->tensors.data[t];
-    IrId from = m->maps.data[like].from, to = m->maps.data[like].to;
     if (x->is_map) return m->maps.data[x->map].to == to ? x->map : IR_NONE;
     x->is_map = true;
-    x->map = ir_map_new(m, arena_printf(m->arena, "%s.%s", m->spaces.data[to].name, x->name), from, to);
+    x->map = ir_map_new(m, arena_printf(m->arena, "%s.%s", m->spaces.data[to].name, x->name), x->type.space, to);
     m->maps.data[x->map].partial = true;
     return x->map;
+}
+
+/* op through a map that is, element by element, `via` and then `said`: it reads by both, one after the other, and
+   reduces what each row of the input's space has an element for. */
+static IrId go_by_both(Build *b, IrOp op, IrId said, IrId via)
+{
+    const IrMap *map = &b->m->maps.data[via];
+    IrOp first = op;
+    first.attr.map = said;
+    if (ir_ops[op.op].traits & T_REDUCE) {
+        first.args[0] = irb_gather(b, map->inverse, op.args[0]);
+        return irb_add(b, &first);
+    }
+    first.type.space = map->to;
+    return irb_gather(b, via, irb_add(b, &first));
 }
 
 /* A map of the data in place of each that the function computes of nothing but an input. */
 static IrFunc *say_maps(PassContext *ctx, IrModule *m, const IrFunc *f)
 {
     Rewrite r = rewrite_begin(m, f);
-    IrId *said = ARENA_ARRAY(ctx->stage, IrId, m->maps.n); /* by map, one more than its number */
     uint32_t n = m->maps.n;
+    IrId *said = ARENA_ARRAY(ctx->stage, IrId, n), *through = ARENA_ARRAY(ctx->stage, IrId, n); /* of each: 1 more */
     for (IrId v = 0; v < f->ops.n; v++) {
         IrOp op = rewrite_op(&r, v);
-        IrId tensor = said_by(m, f, v), map = tensor == IR_NONE ? IR_NONE : said_map(m, tensor, op.attr.map);
+        IrId via = IR_NONE, tensor = said_by(m, f, v, &via);
+        IrId map = tensor == IR_NONE ? IR_NONE : said_map(m, tensor, m->maps.data[op.attr.map].to);
         if (map != IR_NONE) {
             said[op.attr.map] = map + 1;
+            through[op.attr.map] = via == IR_NONE ? 0 : via + 1;
             pass_remark_at(ctx, PASS_hoist, true, f, v, "the map that `%s` says is made when data are loaded",
                            m->tensors.data[tensor].name);
             continue;
         }
-        if (ir_ops[op.op].attrs & A_MAP && op.attr.map < n && said[op.attr.map]) op.attr.map = said[op.attr.map] - 1;
-        r.map[v] = irb_add(&r.b, &op);
+        bool is_said = ir_ops[op.op].attrs & A_MAP && op.attr.map < n && said[op.attr.map];
+        IrId by = is_said ? through[op.attr.map] : 0;
+        if (is_said) op.attr.map = said[op.attr.map] - 1;
+        r.map[v] = by ? go_by_both(&r.b, op, op.attr.map, by - 1) : irb_add(&r.b, &op);
     }
     return rewrite_end(&r);
 }

@@ -154,6 +154,7 @@ FAULTS = [
     ("driver/partition_parts.c", "seen[ends[1 - k]] = r + 1;", "seen[ends[1 - k]] = r + (k == 0);", "partition"),
     ("passes/pipeline/kernels.c", "    pass_begin(ctx, PASS_schedule, fuse_print, fm);\n", "", "ir_tools"),
     ("passes/group/group_rows.c", "case IR_OP_mapped: return true;", "case IR_OP_mapped: return false;", "lower_cases"),
+    ("passes/rewrite/hoist.c", "if (!paired || f->ops.data[s.arg].op != IR_OP_arg) s.arg = IR_NONE;", "if (f->ops.data[s.arg].op != IR_OP_arg) s.arg = IR_NONE;", "passes"),
     ("passes/rewrite/hoist.c", "        if (route != IR_NONE) needed[route] = true;\n    }\n    IrFunc *f", "        if (route != IR_NONE) needed[route] = false;\n    }\n    IrFunc *f", "passes"),
     ("runtime/dataset.c", "    for (int64_t i = 0; i < l->m->n_tensors; i++)\n        if (l->m->tensors[i].space == space && (l", "    for (int64_t i = 0; i <= l->m->n_tensors; i++)\n        if (l->m->tensors[i].space == space && (l", "sanitize"),
     ("runtime/probe.c", "for (int level = 0; level < RT_MEMORY && !code; level++) probe_latency", "for (int level = 1; level < RT_MEMORY && !code; level++) probe_latency", "machine"),
