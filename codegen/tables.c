@@ -141,7 +141,12 @@ static void add_graphs(Builder *b)
                         .batch = ir_graph_has_by(g->kind) ? index_of(g->batch) : -1,
                         .of = ir_graph_has_of(g->kind) ? index_of(g->of) : -1,
                         .ratio = g->ratio,
-                        .redrawn = g->redrawn};
+                        .redrawn = g->redrawn,
+                        .file = ir_graph_is_read(g->kind) ? string(b, ir_graph_file(g)) : -1,
+                        .where = string(b, g->where),
+                        .equals = g->equals,
+                        .n_path = g->n_path};
+        for (uint32_t k = 0; k < g->n_path; k++) x.path[k] = g->path[k];
         VEC_PUSH(b->arena, &b->graphs, x);
     }
 }
@@ -213,6 +218,8 @@ static const char *file_name(const char *path)
 
 _Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS,
                "chains that the compiler makes fit");
+
+_Static_assert((int)IR_MAX_PATH == (int)RT_MAX_PATH, "paths that the compiler makes fit");
 
 _Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)ORDER_ROW_BLOCK == (int)RT_SPLIT_BLOCK &&
                    (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS,

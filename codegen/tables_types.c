@@ -24,12 +24,29 @@ static const TableField fields_RtMapDef[] = {STR(RtMapDef, name),       INT(RtMa
                                              INT(RtMapDef, partial),    INT(RtMapDef, sorted),  INT(RtMapDef, inverse),
                                              INT(RtMapDef, needs_rows), INT(RtMapDef, computed)};
 TYPE(RtMapDef)
-static const TableField fields_RtGraphDef[] = {
-    STR(RtGraphDef, name),      INT(RtGraphDef, kind),   INT(RtGraphDef, edge),   INT(RtGraphDef, src_space),
-    INT(RtGraphDef, dst_space), INT(RtGraphDef, src),    INT(RtGraphDef, dst),    INT(RtGraphDef, base),
-    INT(RtGraphDef, orig),      INT(RtGraphDef, image),  INT(RtGraphDef, policy), INT(RtGraphDef, n_nodes),
-    INT(RtGraphDef, n_edges),   INT(RtGraphDef, seed),   INT(RtGraphDef, batch),  INT(RtGraphDef, of),
-    DBL(RtGraphDef, ratio),     INT(RtGraphDef, redrawn)};
+static const TableField fields_RtGraphDef[] = {STR(RtGraphDef, name),
+                                               INT(RtGraphDef, kind),
+                                               INT(RtGraphDef, edge),
+                                               INT(RtGraphDef, src_space),
+                                               INT(RtGraphDef, dst_space),
+                                               INT(RtGraphDef, src),
+                                               INT(RtGraphDef, dst),
+                                               INT(RtGraphDef, base),
+                                               INT(RtGraphDef, orig),
+                                               INT(RtGraphDef, image),
+                                               INT(RtGraphDef, policy),
+                                               INT(RtGraphDef, n_nodes),
+                                               INT(RtGraphDef, n_edges),
+                                               INT(RtGraphDef, seed),
+                                               INT(RtGraphDef, batch),
+                                               INT(RtGraphDef, of),
+                                               DBL(RtGraphDef, ratio),
+                                               INT(RtGraphDef, redrawn),
+                                               STR(RtGraphDef, file),
+                                               STR(RtGraphDef, where),
+                                               INT(RtGraphDef, equals),
+                                               INT(RtGraphDef, n_path),
+                                               INTS(RtGraphDef, path, RT_MAX_PATH)};
 TYPE(RtGraphDef)
 static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, kind),

@@ -88,7 +88,18 @@ static void run_file(Session *s, const char *path, int *passed, int *failed)
     if (!m) return;
     static const int64_t no_edge[1];
     EvalGraph none = {.src = no_edge, .dst = no_edge};
-    EvalWorld *w = eval_world(s->arena, m, &none, NULL, 1, &why);
+    EvalList *lists = ARENA_ARRAY(s->arena, EvalList, 2 * m->graphs.n + 1);
+    int64_t *counts = ARENA_ARRAY(s->arena, int64_t, m->spaces.n);
+    EvalData data = {.graph = &none, .n_graphs = 1, .counts = counts, .lists = lists};
+    for (uint32_t i = 0; i < m->spaces.n; i++) counts[i] = -1;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (!ir_graph_is_read(g->kind)) continue;
+        counts[g->src_space] = counts[g->dst_space] = 0;
+        lists[data.n_lists++] = (EvalList){ir_graph_file(g), 0, no_edge, no_edge};
+        if (g->where) lists[data.n_lists++] = (EvalList){g->where, 0, no_edge, no_edge};
+    }
+    EvalWorld *w = eval_world_of(s->arena, m, &data, &why);
     if (!w) {
         diag_error(&s->diags, E0617, (Span){0}, "%s: the graphs of its tests cannot be made: %s", path, why);
         return;

@@ -22,7 +22,26 @@ typedef struct EvalWorld {
     int64_t **element_ids; /* [n spaces][count]: the user's id of each stored element; NULL: identity */
 } EvalWorld;
 
-/* Builds all spaces of m. data_graph: for graphs of kind data (all such graphs share it; NULL if
+/* An array of integers of the data: [2, n], where `second` is there, else [n]. */
+typedef struct EvalList {
+    const char *name; /* of the file, without its ending */
+    int64_t n;
+    const int64_t *first, *second;
+} EvalList;
+
+/* What a module's graphs are made of. */
+typedef struct EvalData {
+    const EvalGraph *graph;  /* for graphs of kind data, which all share it; NULL: none */
+    const int64_t *graph_of; /* [n nodes] id of each node's graph; NULL: all 0 */
+    int64_t n_graphs;
+    const int64_t *counts; /* [n spaces] rows of those of nodes, -1: not given; NULL: none is */
+    const EvalList *lists; /* [n_lists] that graphs `file` and `column` read */
+    int64_t n_lists;
+} EvalData;
+
+/* Builds all spaces of m. NULL with *why on ids out of range, and where something is not given. */
+EvalWorld *eval_world_of(Arena *a, const IrModule *m, const EvalData *data, const char **why);
+/* The same without lists. data_graph: for graphs of kind data (all such graphs share it; NULL if
    none); graph_of: [n nodes] id of each node's graph, or NULL (all 0), n_graphs their number. NULL
    with *why on ids out of range. */
 EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,

@@ -5,6 +5,7 @@
 #include "ir/eval.h"
 #include "base/ice.h"
 #include <math.h>
+#include <string.h>
 
 static const int64_t UNKNOWN = -1; /* count of a space that nothing has defined yet */
 
@@ -21,6 +22,7 @@ typedef struct Build {
     EvalWorld *w;
     Edges *edges;        /* [n graphs] */
     int64_t **stored_of; /* [n graphs][n edges]: stored index of each of the user's ids */
+    const EvalData *data;
     const int64_t *graph_of;
     int64_t n_graphs, n_batched; /* graph_of covers a space of n_batched nodes */
     const char *why;
@@ -58,8 +60,9 @@ static void push(Edges *e, int64_t src, int64_t dst, int64_t orig)
     e->n++;
 }
 
-static bool from_data(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
+static bool from_data(Build *b, const IrGraph *g, Edges *out)
 {
+    const EvalGraph *data = b->data->graph;
     if (!data) return fail(b, "the module has a graph of the data's, but none is given");
     if (g->src_space == g->dst_space && data->n_src != data->n_dst)
         return fail(b, "the data's graph has other sources than destinations, the module's has not");
@@ -70,6 +73,67 @@ static bool from_data(Build *b, const IrGraph *g, const EvalGraph *data, Edges *
     *out = edges_new(b->arena, data->n_edges, false);
     for (int64_t i = 0; i < data->n_edges; i++) push(out, data->src[i], data->dst[i], 0);
     return set_count(b, g->src_space, data->n_src) && set_count(b, g->dst_space, data->n_dst);
+}
+
+static const EvalList *list_named(Build *b, const char *name)
+{
+    for (int64_t i = 0; i < b->data->n_lists; i++)
+        if (!strcmp(b->data->lists[i].name, name)) return &b->data->lists[i];
+    fail(b, arena_printf(b->arena, "the edges of `%s` are not given", name));
+    return NULL;
+}
+
+/* What the data say of the count; where they say nothing, what other graphs do. */
+static bool take_count(Build *b, IrId space)
+{
+    int64_t n = b->data->counts ? b->data->counts[space] : UNKNOWN;
+    if (n != UNKNOWN) return set_count(b, space, n);
+    if (b->w->counts[space] != UNKNOWN) return true;
+    return fail(b, arena_printf(b->arena, "the rows of `%s` are not counted", b->m->spaces.data[space].name));
+}
+
+/* Edges of a file, of which those stay whose type is the wanted one; or one from each row to what a column says. */
+static bool from_list(Build *b, const IrGraph *g, Edges *out)
+{
+    bool column = g->kind == IR_GRAPH_COLUMN;
+    const EvalList *list = list_named(b, ir_graph_file(g)), *types = g->where ? list_named(b, g->where) : NULL;
+    if (!list || (g->where && !types) || !take_count(b, g->src_space) || !take_count(b, g->dst_space)) return false;
+    int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space];
+    if (!column && !list->second) return fail(b, arena_printf(b->arena, "`%s` has no targets", list->name));
+    if ((types && types->n != list->n) || (column && list->n != n_src))
+        return fail(b, arena_printf(b->arena, "`%s` has %lld elements", list->name, (long long)list->n));
+    *out = edges_new(b->arena, list->n, false);
+    for (int64_t i = 0; i < list->n; i++) {
+        int64_t src = column ? i : list->first[i], dst = column ? list->first[i] : list->second[i];
+        if (types && types->first[i] != g->equals) continue;
+        if (src < 0 || src >= n_src || dst < 0 || dst >= n_dst)
+            return fail(b, arena_printf(b->arena, "edge %lld of `%s` leads from %lld to %lld: out of range",
+                                        (long long)i, list->name, (long long)src, (long long)dst));
+        push(out, src, dst, 0);
+    }
+    return true;
+}
+
+/* From each source what a walk along the path reaches, edge set by edge set; pairs by target, then by source. */
+static bool from_path(Build *b, const IrGraph *g, Edges *out)
+{
+    int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space], n = 0;
+    bool *joined = ARENA_ARRAY(b->arena, bool, n_src *n_dst + 1);
+    for (int64_t u = 0; u < n_src; u++) {
+        bool *here = ARENA_ARRAY(b->arena, bool, n_src + 1);
+        here[u] = true;
+        for (uint32_t k = 0; k < g->n_path; k++) {
+            const Edges *e = &b->edges[g->path[k]];
+            bool *next = ARENA_ARRAY(b->arena, bool, b->w->counts[b->m->graphs.data[g->path[k]].dst_space] + 1);
+            for (int64_t i = 0; i < e->n; i++) next[e->dst[i]] |= here[e->src[i]];
+            here = next;
+        }
+        for (int64_t v = 0; v < n_dst; v++) n += joined[v * n_src + u] = here[v];
+    }
+    *out = edges_new(b->arena, n, false);
+    for (int64_t i = 0; i < n_src * n_dst; i++)
+        if (joined[i]) push(out, i % n_src, i / n_src, 0);
+    return true;
 }
 
 static bool from_random(Build *b, const IrGraph *g, Edges *out)
@@ -269,11 +333,13 @@ static bool from_permutation(Build *b, const IrGraph *g, Edges *out)
     return true;
 }
 
-static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
+static bool user_edges(Build *b, const IrGraph *g, Edges *out)
 {
     switch (g->kind) {
-    case IR_GRAPH_DATA: return from_data(b, g, data, out);
-    case IR_GRAPH_FILE: return fail(b, arena_printf(b->arena, "the edges of `%s` are not given", g->name));
+    case IR_GRAPH_DATA: return from_data(b, g, out);
+    case IR_GRAPH_FILE:
+    case IR_GRAPH_COLUMN: return from_list(b, g, out);
+    case IR_GRAPH_COMPOSE: return from_path(b, g, out);
     case IR_GRAPH_RANDOM: return from_random(b, g, out);
     case IR_GRAPH_REVERSE: from_reverse(b, g, out); return true;
     case IR_GRAPH_SELF_LOOPS: from_self_loops(b, g, out); return true;
@@ -381,12 +447,15 @@ static bool store(Build *b, uint32_t id)
 /* Whether graph_of speaks of a space: the nodes of the data. */
 static bool is_batched(const Build *b, IrId space)
 {
+    bool listed = false, joined = false;
     if (!b->graph_of) return false;
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
         if (g->kind == IR_GRAPH_RANDOM && g->dst_space == space) return false;
+        listed |= ir_graph_is_read(g->kind) && (g->src_space == space || g->dst_space == space);
+        joined |= g->kind == IR_GRAPH_DATA && (g->src_space == space || g->dst_space == space);
     }
-    return b->w->counts[space] == b->n_batched;
+    return (joined || !listed) && b->w->counts[space] == b->n_batched;
 }
 
 /* The graph of a row: of nodes as graphs_of says, of edges by their source, or by what else of them is known before a
@@ -439,15 +508,16 @@ static bool no_images(Build *b, IrId id)
 }
 
 /* Spaces without edges of their own are the data's nodes, unless a map leads to them: then graphs. */
-static bool other_spaces(Build *b, const EvalGraph *data)
+static bool other_spaces(Build *b)
 {
     for (uint32_t s = 1; s < b->m->spaces.n; s++) {
         if (b->w->counts[s] != UNKNOWN) continue;
         bool target = false;
         for (uint32_t i = 0; i < b->m->maps.n; i++)
             target |= b->m->maps.data[i].to == s && !b->w->maps[i]; /* the known ones lead from nonzeros */
-        if (target) b->w->counts[s] = b->n_graphs;
-        else if (data && !b->m->spaces.data[s].is_edge) b->w->counts[s] = data->n_dst;
+        if (b->data->counts && b->data->counts[s] != UNKNOWN) b->w->counts[s] = b->data->counts[s];
+        else if (target) b->w->counts[s] = b->n_graphs;
+        else if (b->data->graph && !b->m->spaces.data[s].is_edge) b->w->counts[s] = b->data->graph->n_dst;
         else return fail(b, arena_printf(b->arena, "space `%s` has no graph", b->m->spaces.data[s].name));
     }
     return true;
@@ -496,6 +566,11 @@ void eval_said_map(EvalWorld *w, const IrModule *m, IrId tensor, const EvalValue
 EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,
                       int64_t n_graphs, const char **why)
 {
+    return eval_world_of(a, m, &(EvalData){.graph = data_graph, .graph_of = graph_of, .n_graphs = n_graphs}, why);
+}
+
+EvalWorld *eval_world_of(Arena *a, const IrModule *m, const EvalData *data, const char **why)
+{
     EvalWorld *w = ARENA_NEW(a, EvalWorld);
     *w = (EvalWorld){a, ARENA_ARRAY(a, int64_t, m->spaces.n), ARENA_ARRAY(a, int64_t *, m->maps.n + 1),
                      ARENA_ARRAY(a, uint8_t *, m->maps.n + 1), ARENA_ARRAY(a, int64_t *, m->spaces.n)};
@@ -504,17 +579,18 @@ EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, 
                w,
                ARENA_ARRAY(a, Edges, m->graphs.n + 1),
                ARENA_ARRAY(a, int64_t *, m->graphs.n + 1),
-               graph_of,
-               n_graphs < 1 && !graph_of ? 1 : n_graphs,
-               data_graph ? data_graph->n_dst : 0,
+               data,
+               data->graph_of,
+               data->n_graphs < 1 && !data->graph_of ? 1 : data->n_graphs,
+               data->graph ? data->graph->n_dst : 0,
                NULL};
     for (uint32_t s = 1; s < m->spaces.n; s++) w->counts[s] = UNKNOWN;
     w->counts[IR_UNIT] = 1;
     fixed_spaces(&b);
     bool ok = true;
     for (uint32_t i = 0; i < m->graphs.n && ok; i++)
-        ok = user_edges(&b, &m->graphs.data[i], data_graph, &b.edges[i]) && store(&b, i);
-    ok = ok && other_spaces(&b, data_graph);
+        ok = user_edges(&b, &m->graphs.data[i], &b.edges[i]) && store(&b, i);
+    ok = ok && other_spaces(&b);
     for (uint32_t i = 0; i < m->maps.n && ok; i++) {
         if (!w->maps[i]) ok = m->maps.data[i].computed || is_said(m, i) ? no_images(&b, i) : other_map(&b, i);
         if (ok && m->maps.data[i].computed) w->open[i] = ARENA_ARRAY(a, uint8_t, w->counts[m->maps.data[i].from] + 1);

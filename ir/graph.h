@@ -60,11 +60,13 @@ typedef enum {
     /* some nodes of each graph of the base's batch, a space of its own, and the edges between them; which, three
        `route`s say. It has as many edges as its base: those that lose an end lead nowhere */
     IR_GRAPH_SELECT,
-    IR_GRAPH_FILE, /* edges of their own in the data between nodes of its graph: the file of the graph's name */
+    IR_GRAPH_FILE, /* edges of their own in the data, between rows of any two spaces of nodes */
     /* n_edges for each edge of the base, one after another, and where `of` leads to graphs of a batch one for each
        target behind those of its graph; between any spaces, where two `route`s say */
     IR_GRAPH_ROUTED,
     IR_GRAPH_PERMUTATION, /* into each of the base's nodes one edge, from another: all in an order that is drawn */
+    IR_GRAPH_COLUMN,  /* from each row of a space of nodes one edge, to the row of another that an integer of it says */
+    IR_GRAPH_COMPOSE, /* a metapath: from each node to each that a path leads to, one edge of every graph of `path` */
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of
    each. */
@@ -72,8 +74,11 @@ static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE 
 static inline bool ir_graph_has_of(IrGraphKind k) { return k == IR_GRAPH_SELECT || k == IR_GRAPH_ROUTED; }
 /* The batch whose graphs its rows stay in (`batch`). */
 static inline bool ir_graph_has_by(IrGraphKind k) { return k == IR_GRAPH_NEAREST || ir_graph_has_of(k); }
+/* Whether an array of the data says its edges: ir_graph_file. */
+static inline bool ir_graph_is_read(IrGraphKind k) { return k == IR_GRAPH_FILE || k == IR_GRAPH_COLUMN; }
 static inline bool ir_graph_is_drawn(IrGraphKind k) { return k == IR_GRAPH_NEGATIVES || k == IR_GRAPH_PERMUTATION; }
 typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
+enum { IR_MAX_PATH = 8 };
 typedef struct IrGraph {
     const char *name;
     IrGraphKind kind;
@@ -100,7 +105,14 @@ typedef struct IrGraph {
     /* negatives, permutation: drawn again for each step of training, from the run's seed, the step and the site `seed`;
        else once, from the seed */
     bool redrawn;
+    /* file, column: the array that is read, NULL: that of the graph's name; file: the array of integers of each edge of
+       which one says which edges are the graph's, those that have `equals` there; NULL: all are */
+    const char *file, *where;
+    int64_t equals;
+    IrId path[IR_MAX_PATH]; /* compose: the graphs of a path's edges, from its source on */
+    uint32_t n_path;
 } IrGraph;
+static inline const char *ir_graph_file(const IrGraph *g) { return g->file ? g->file : g->name; }
 
 typedef struct IrType {
     IrId space;

@@ -306,14 +306,15 @@ static void resolve_inverses(Parser *p)
 
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
-    static const char *const kinds[] = {"data",     "random",   "self_loops", "reverse", "line",
-                                        "siblings", "complete", "negatives",  "nearest", "select",
-                                        "file",     "routed",   "permutation"}; /* of IrGraphKind */
+    static const char *const kinds[] = {"data",        "random",    "self_loops", "reverse", "line", "siblings",
+                                        "complete",    "negatives", "nearest",    "select",  "file", "routed",
+                                        "permutation", "column",    "compose"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add", "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
-    if (g->kind == IR_GRAPH_DATA || g->kind == IR_GRAPH_FILE) return;
+    if (g->kind == IR_GRAPH_DATA || (ir_graph_is_read(g->kind) && !is(p, "("))) return;
     expect(p, "(");
-    if (g->kind == IR_GRAPH_RANDOM) {
+    if (ir_graph_is_read(g->kind)) g->file = name(p, "a file's name");
+    else if (g->kind == IR_GRAPH_RANDOM) {
         g->n_nodes = integer(p, 0, INT64_MAX);
         expect(p, ",");
         g->n_edges = integer(p, 0, INT64_MAX);
@@ -323,6 +324,11 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         g->n_edges = integer(p, 1, INT32_MAX);
         expect(p, ",");
         g->step = integer(p, 1, INT32_MAX);
+    } else if (g->kind == IR_GRAPH_COMPOSE) {
+        do {
+            if (g->n_path == IR_MAX_PATH) fail(p, p->at, "a path of more than %d edges", IR_MAX_PATH);
+            else g->path[g->n_path++] = ref(p, &p->graphs, "graph");
+        } while (accept(p, ",") && !p->failed);
     } else {
         g->base = ref(p, &p->graphs, "graph");
     }
@@ -368,6 +374,11 @@ static void parse_graph(Parser *p)
     expect(p, ")");
     if (ir_graph_has_by(g.kind) && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
     if (ir_graph_has_of(g.kind) && accept(p, "of")) g.of = ref(p, &p->maps, "map");
+    if (g.kind == IR_GRAPH_FILE && accept(p, "where")) {
+        g.where = name(p, "a file's name");
+        expect(p, "=");
+        g.equals = integer(p, INT64_MIN, INT64_MAX);
+    }
     if (accept(p, "orig")) g.orig = ref(p, &p->maps, "map");
     if (accept(p, "image")) g.image = ref(p, &p->maps, "map");
     if (p->failed) return;

@@ -115,7 +115,19 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
 {
     switch (g->kind) {
     case IR_GRAPH_DATA: strbuf_puts(out, "data"); return;
-    case IR_GRAPH_FILE: strbuf_puts(out, "file"); return;
+    case IR_GRAPH_FILE:
+    case IR_GRAPH_COLUMN:
+        strbuf_puts(out, g->kind == IR_GRAPH_FILE ? "file" : "column");
+        if (g->file) strbuf_puts(out, "("), print_name(out, g->file), strbuf_puts(out, ")");
+        return;
+    case IR_GRAPH_COMPOSE:
+        strbuf_puts(out, "compose(");
+        for (uint32_t i = 0; i < g->n_path && i < IR_MAX_PATH; i++) {
+            strbuf_puts(out, i ? ", " : "");
+            PRINT_REF(out, m->graphs, g->path[i]);
+        }
+        strbuf_puts(out, ")");
+        return;
     case IR_GRAPH_RANDOM:
         strbuf_printf(out, "random(%" PRId64 ", %" PRId64 ", %" PRId64 ")", g->n_nodes, g->n_edges, g->seed);
         return;
@@ -167,6 +179,8 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         if (ir_graph_has_by(g->kind) && g->batch != IR_NONE)
             strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
         if (ir_graph_has_of(g->kind) && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
+        if (g->where)
+            strbuf_puts(out, " where "), print_name(out, g->where), strbuf_printf(out, " = %" PRId64, g->equals);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
         strbuf_puts(out, "\n");

@@ -140,7 +140,8 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
         return bad(v, nowhere, "graph `%s`: a space does not exist", g->name);
     if (!v->m->spaces.data[g->edge].is_edge)
         return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name, v->m->spaces.data[g->edge].name);
-    IrId base_ends = g->base < v->m->graphs.n ? v->m->graphs.data[g->base].src_space : IR_NONE;
+    IrId base = g->kind == IR_GRAPH_COMPOSE ? g->path[0] : g->base;
+    IrId base_ends = base < v->m->graphs.n ? v->m->graphs.data[base].src_space : IR_NONE;
     bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS || g->kind == IR_GRAPH_ROUTED ||
                     (base_ends < n && v->m->spaces.data[base_ends].is_edge); /* loops on a graph of edges, say */
     if ((!of_edges && (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge)) ||
@@ -272,11 +273,35 @@ static bool check_permutation(Verify *v, const IrGraph *g)
     return bad(v, nowhere, "graph `%s`: a permutation keeps no edge of its base", g->name);
 }
 
+static bool keeps_none(Verify *v, const IrGraph *g)
+{
+    if (g->orig == IR_NONE && g->image == IR_NONE) return true;
+    return bad(v, nowhere, "graph `%s`: it is derived from none, so that no map leads to a base's edges", g->name);
+}
+
+/* Each edge of a path begins where the one before it ends, and all are known when the data are loaded. */
+static bool check_compose(Verify *v, const IrGraph *g, uint32_t id)
+{
+    if (!g->n_path || g->n_path > IR_MAX_PATH) return bad(v, nowhere, "graph `%s` is a path of no edges", g->name);
+    IrId at = g->src_space;
+    for (uint32_t i = 0; i < g->n_path; i++) {
+        if (g->path[i] >= id) return bad(v, nowhere, "graph `%s`: its path does not stand above it", g->name);
+        const IrGraph *x = &v->m->graphs.data[g->path[i]];
+        if (x->src_space != at)
+            return bad(v, nowhere, "graph `%s`: `%s` does not begin where its path has come to", g->name, x->name);
+        if (!ir_map_stays(v->m, x->src) || !ir_map_stays(v->m, x->dst))
+            return bad(v, nowhere, "graph `%s`: a run says where `%s` leads, or draws it", g->name, x->name);
+        at = x->dst_space;
+    }
+    if (at != g->dst_space) return bad(v, nowhere, "graph `%s`: its path does not end at its targets", g->name);
+    return keeps_none(v, g);
+}
+
 /* Kinds without a base have none: their `base` is IR_NONE. */
 static bool has_base(const IrGraph *g)
 {
-    return g->kind != IR_GRAPH_DATA && g->kind != IR_GRAPH_FILE && g->kind != IR_GRAPH_RANDOM &&
-           g->kind != IR_GRAPH_NEAREST;
+    return g->kind != IR_GRAPH_DATA && !ir_graph_is_read(g->kind) && g->kind != IR_GRAPH_RANDOM &&
+           g->kind != IR_GRAPH_NEAREST && g->kind != IR_GRAPH_COMPOSE;
 }
 
 static bool check_graph(Verify *v, uint32_t id)
@@ -293,8 +318,10 @@ static bool check_graph(Verify *v, uint32_t id)
         if (v->m->graphs.data[i].edge == g->edge)
             return bad(v, nowhere, "graphs `%s` and `%s` share their edges", v->m->graphs.data[i].name, g->name);
     switch (g->kind) {
-    case IR_GRAPH_DATA:
-    case IR_GRAPH_FILE: return true;
+    case IR_GRAPH_DATA: return true;
+    case IR_GRAPH_FILE:
+    case IR_GRAPH_COLUMN: return keeps_none(v, g);
+    case IR_GRAPH_COMPOSE: return check_compose(v, g, id);
     case IR_GRAPH_RANDOM:
         if (g->src_space != g->dst_space || g->n_nodes < 0 || g->n_edges < 0 || (g->n_edges && !g->n_nodes) ||
             g->n_nodes > INT32_MAX || g->n_edges > INT32_MAX)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 18
+#define RT_ABI_VERSION 19
 
 typedef union RtArg {
     void *p;
@@ -21,7 +21,7 @@ enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL, RT_F16, RT_BF16 }; /* = IrDtype 
 /* clang-format off */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
        RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE, RT_GRAPH_ROUTED,
-       RT_GRAPH_PERMUTATION }; /* = IrGraphKind */
+       RT_GRAPH_PERMUTATION, RT_GRAPH_COLUMN, RT_GRAPH_COMPOSE }; /* = IrGraphKind */
 /* clang-format on */
 enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD };                /* = IrTensorKind */
 enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE }; /* = IrLoopPolicy */
@@ -48,6 +48,7 @@ enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 }; /* as 
 enum { RT_BIND_NONE, RT_BIND_THREADS, RT_BIND_BLOCK };                    /* what a GPU kernel's iterations are */
 enum { RT_IMAGE_CUBIN, RT_IMAGE_PTX };
 enum { RT_PART_ROW, RT_PART_FROM, RT_PART_TO, RT_PART_FIRST, RT_PART_NUMBERS }; /* = CUDA_PART_* */
+enum { RT_MAX_PATH = 8 };                                                       /* = IR_MAX_PATH */
 enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 };              /* chains: as PLAN_CHAIN_* */
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
@@ -71,6 +72,8 @@ typedef struct RtGraphDef {
     int64_t of;   /* select: map of chosen nodes to graphs */
     double ratio; /* select: where n_edges is 0 */
     int64_t redrawn;
+    int64_t file, where, equals; /* file, column: arrays that are read; where -1: all edges */
+    int64_t n_path, path[RT_MAX_PATH];
 } RtGraphDef;
 typedef struct RtTensorDef {
     int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */

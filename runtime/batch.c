@@ -94,7 +94,8 @@ static RtCode cut_graphs(RtBatches *b, RtStatus *st)
     int64_t map = -1, *own;
     for (int64_t i = 0; i < m->n_maps; i++)
         if (!strcmp(text(b, m->maps[i].name), "node.graph")) map = i;
-    if (map < 0) return rt_fail(st, RT_E_INTERNAL, "node.graph", NULL, "the model has no such map");
+    if (map < 0)
+        return rt_fail(st, RT_E_BATCH, NULL, "train on all rows at once", "no map leads from its nodes to graphs");
     int64_t graphs = m->maps[map].to;
     b->n_graphs = b->data->graph->spaces[graphs].count;
     if (b->n_graphs < 1) return rt_fail(st, RT_E_BATCH, NULL, NULL, "there is no graph");

@@ -31,7 +31,10 @@ static bool is_data(const RtModel *m, const char *path, const char *data)
     for (int64_t i = 0; i < m->n_tensors; i++)
         is |= m->tensors[i].kind == RT_INPUT && is_array(path, data, rt_string(m, m->tensors[i].name));
     for (int64_t i = 0; i < m->n_graphs; i++)
-        is |= m->graphs[i].kind == RT_GRAPH_FILE && is_array(path, data, rt_string(m, m->graphs[i].name));
+        if (rt_graph_is_read(&m->graphs[i])) {
+            is |= is_array(path, data, rt_string(m, m->graphs[i].file));
+            is |= m->graphs[i].where >= 0 && is_array(path, data, rt_string(m, m->graphs[i].where));
+        }
     return is;
 }
 

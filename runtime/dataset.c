@@ -131,19 +131,97 @@ static RtCode read_edge_array(Loader *l, const char *stem, const char *place, Rt
         return rt_fail(l->st, RT_E_DATA_EDGES, place, "row 0 holds sources, row 1 targets",
                        "found %s, wanted [2, E] i64", rt_array_text(a, text, sizeof text));
     RT_TRY(to_i64(l, a, place));
-    *ids = (RtEdgeIds){place, a->shape[1], a->data.p, (const int64_t *)a->data.p + a->shape[1]};
+    *ids = (RtEdgeIds){place, a->shape[1], a->data.p, (const int64_t *)a->data.p + a->shape[1], NULL};
     return RT_OK;
 }
 
+/* [n] integers, one of each row or edge. */
+static RtCode read_integers(Loader *l, const char *stem, const char *place, RtArray *a)
+{
+    char text[160];
+    RT_TRY(rt_source_read(&l->source, stem, a, l->st));
+    if (a->n_dims != 1)
+        return rt_fail(l->st, RT_E_DATA_ROWS, place, NULL, "found %s, wanted one integer of each row",
+                       rt_array_text(a, text, sizeof text));
+    return to_i64(l, a, place);
+}
+
+/* Leaves of a graph's edges those whose type is the one that it has, in the order of the file. */
+static RtCode keep_edges(Loader *l, const RtGraphDef *d, const RtArray *types, RtEdgeIds *ids, RtBlock *kept)
+{
+    const int64_t *type = types->data.p;
+    int64_t n = 0, k = 0;
+    if (types->count != ids->n)
+        return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, l->m->strings + d->where), NULL,
+                       "found %lld integers, wanted %lld: one of each edge in %s", (long long)types->count,
+                       (long long)ids->n, ids->place);
+    for (int64_t e = 0; e < ids->n; e++) n += type[e] == d->equals;
+    RT_TRY(rt_block_alloc(kept, rt_size(n, 24), ids->place, l->st));
+    int64_t *src = kept->p, *dst = src + n, *rows = dst + n;
+    for (int64_t e = 0; e < ids->n; e++) {
+        if (type[e] != d->equals) continue;
+        src[k] = ids->src[e];
+        dst[k] = ids->dst[e];
+        rows[k++] = e;
+    }
+    *ids = (RtEdgeIds){ids->place, n, src, dst, rows};
+    return RT_OK;
+}
+
+/* The first graph that reads the array that graph i reads. */
+static int64_t first_reader(const RtModel *m, int64_t i)
+{
+    int64_t k = 0;
+    while (m->graphs[k].kind != m->graphs[i].kind || m->graphs[k].file != m->graphs[i].file) k++;
+    return k;
+}
+
+static RtCode read_list(Loader *l, int64_t i, RtEdgeIds *whole)
+{
+    const RtGraphDef *d = &l->m->graphs[i];
+    const char *stem = l->m->strings + d->file, *place = l->list_places[i];
+    rt_source_place(&l->source, stem, l->list_places[i], PLACE_BYTES);
+    if (first_reader(l->m, i) < i) {
+        whole[i] = whole[first_reader(l->m, i)];
+        return RT_OK;
+    }
+    if (!rt_source_has(&l->source, stem))
+        return rt_fail(l->st, RT_E_DATA_MISSING, place,
+                       d->kind == RT_GRAPH_FILE ? "save the edges as an int64 array of shape [2, E]"
+                                                : "save the row that each row's edge leads to as int64",
+                       "the edges of %s are missing", rt_load_space(l, d->edge));
+    if (d->kind == RT_GRAPH_FILE) return read_edge_array(l, stem, place, &l->lists[i], &whole[i]);
+    RT_TRY(read_integers(l, stem, place, &l->lists[i]));
+    whole[i] = (RtEdgeIds){place, l->lists[i].count, NULL, l->lists[i].data.p, NULL};
+    return RT_OK;
+}
+
+/* The edges of graphs that arrays of their own say. Relations of one array of types mostly stand one after another: it is
+   kept from each to the next. */
 static RtCode read_lists(Loader *l)
 {
-    for (int64_t i = 0; i < l->m->n_graphs; i++) {
-        const char *stem = l->m->strings + l->m->graphs[i].name;
-        if (l->m->graphs[i].kind != RT_GRAPH_FILE) continue;
-        rt_source_place(&l->source, stem, l->list_places[i], PLACE_BYTES);
-        RT_TRY(read_edge_array(l, stem, l->list_places[i], &l->lists[i], &l->files[i]));
+    RtArray types = {0};
+    RtEdgeIds *whole;
+    int64_t where = -1;
+    RT_TRY(rt_alloc(&whole, l->m->n_graphs, sizeof *whole, "a data set", l->st));
+    RtCode code = RT_OK;
+    for (int64_t i = 0; i < l->m->n_graphs && !code; i++) {
+        const RtGraphDef *d = &l->m->graphs[i];
+        if (!rt_graph_is_read(d)) continue;
+        code = read_list(l, i, whole);
+        l->files[i] = whole[i];
+        l->why[d->edge] = l->m->strings + d->file;
+        if (code || d->where < 0) continue;
+        if (where != d->where) {
+            rt_array_free(&types);
+            code = read_integers(l, l->m->strings + d->where, l->m->strings + d->where, &types);
+        }
+        where = d->where;
+        if (!code) code = keep_edges(l, d, &types, &l->files[i], &l->kept[i]);
     }
-    return RT_OK;
+    rt_array_free(&types);
+    free(whole);
+    return code;
 }
 
 /* src.npy and dst.npy, as temporal sets hold them. */
@@ -160,7 +238,7 @@ static RtCode read_edge_pair(Loader *l)
     l->n_edges = l->src.count;
     l->src_ids = l->src.data.p;
     l->dst_ids = l->dst.data.p;
-    return read_lists(l);
+    return RT_OK;
 }
 
 static RtCode read_edges(Loader *l)
@@ -177,7 +255,7 @@ static RtCode read_edges(Loader *l)
     l->n_edges = ids.n;
     l->src_ids = ids.src;
     l->dst_ids = ids.dst;
-    return read_lists(l);
+    return RT_OK;
 }
 
 /* batch.npy, where it is there: the graph of each node. */
@@ -218,12 +296,22 @@ static const char *keeps_order(const Loader *l, int64_t space)
     return NULL;
 }
 
+static bool reads_lists(const RtModel *m)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (rt_graph_is_read(&m->graphs[i])) return true;
+    return false;
+}
+
 static RtCode order_nodes(Loader *l)
 {
     RtOrder *order = &l->d->order;
     *order = (RtOrder){.name = "none", .cost = 1};
     l->ordered = data_nodes(l->m);
     if (l->o->order == RT_ORDER_NONE) return RT_OK;
+    if (l->ordered < 0 && !needs_data_graph(l->m) && reads_lists(l->m))
+        return rt_fail(l->st, RT_E_CLI_VALUE, "--reorder", "leave it out",
+                       "nodes of several types are not ordered: the edges of the model join no one space of nodes");
     order->why = keeps_order(l, l->ordered);
     if (order->why) return RT_OK;
     return rt_order_make(l->o->order, l->counts[l->ordered], l->n_edges, l->src_ids, l->dst_ids, order, l->st);
@@ -587,10 +675,12 @@ static RtCode load(Loader *l, const char *path)
     RT_TRY(rt_alloc(&l->patterns, m->n_tensors, sizeof *l->patterns, what, l->st));
     RT_TRY(rt_alloc(&l->lists, m->n_graphs, sizeof *l->lists, what, l->st));
     RT_TRY(rt_alloc(&l->files, m->n_graphs, sizeof *l->files, what, l->st));
+    RT_TRY(rt_alloc(&l->kept, m->n_graphs, sizeof *l->kept, what, l->st));
     RT_TRY(rt_alloc(&l->list_places, m->n_graphs, sizeof *l->list_places, what, l->st));
     RT_TRY(rt_source_open(path, &l->source, l->st));
     RT_TRY(read_inputs(l));
     RT_TRY(read_edges(l));
+    RT_TRY(read_lists(l));
     RT_TRY(read_batch(l));
     RT_TRY(rt_load_counts(l));
     RT_TRY(order_nodes(l));
@@ -613,6 +703,8 @@ static void loader_free(Loader *l)
     for (int64_t i = 0; l->lists && i < l->m->n_graphs; i++) rt_array_free(&l->lists[i]);
     free(l->lists);
     free(l->files);
+    for (int64_t i = 0; l->kept && i < l->m->n_graphs; i++) rt_block_free(&l->kept[i]);
+    free(l->kept);
     free(l->list_places);
     rt_array_free(&l->src);
     rt_array_free(&l->dst);

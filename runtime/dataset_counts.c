@@ -2,6 +2,7 @@
 #include "runtime/dataset_load.h"
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static RtCode count_from_meta(Loader *l, int64_t s)
@@ -32,6 +33,41 @@ static void count_from_inputs(Loader *l, int64_t s)
         l->counts[s] = input_rows(&l->inputs[i]);
         l->why[s] = l->inputs[i].stem;
     }
+}
+
+/* A column has an integer of each row that its edges begin at. */
+static void count_from_columns(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_graphs; i++) {
+        const RtGraphDef *g = &l->m->graphs[i];
+        if (g->kind != RT_GRAPH_COLUMN || l->counts[g->src_space] >= 0) continue;
+        l->counts[g->src_space] = l->files[i].n;
+        l->why[g->src_space] = l->m->strings + g->file;
+    }
+}
+
+/* Whether counts of the space were taken from ids, so that ids of other edges may raise it. */
+static bool is_open(const Loader *l, const bool *open, int64_t space) { return l->counts[space] < 0 || open[space]; }
+
+/* Spaces that nothing else counts and that edges of the data's graph do not join: as many as the ids of lists say. */
+static RtCode count_from_lists(Loader *l)
+{
+    bool *open;
+    RT_TRY(rt_alloc(&open, l->m->n_spaces, sizeof *open, "a data set", l->st));
+    for (int64_t i = 0; i < l->m->n_graphs; i++) {
+        const RtGraphDef *g = &l->m->graphs[i];
+        const RtEdgeIds *ids = &l->files[i];
+        const int64_t spaces[] = {g->src_space, g->dst_space}, *ends[] = {ids->src, ids->dst};
+        for (int k = 0; k < 2 && rt_graph_is_read(g); k++) {
+            if (!ends[k] || !is_open(l, open, spaces[k])) continue;
+            int64_t n = rt_ids_count(ends[k], ids->n);
+            open[spaces[k]] = true;
+            l->why[spaces[k]] = l->m->strings + g->file;
+            if (n > l->counts[spaces[k]]) l->counts[spaces[k]] = n;
+        }
+    }
+    free(open);
+    return RT_OK;
 }
 
 static void count_from_edges(Loader *l)
@@ -108,11 +144,11 @@ static RtCode check_counts(Loader *l)
                            rt_load_space(l, s));
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *g = &m->graphs[i];
-        RtEdgeIds ids = g->kind == RT_GRAPH_FILE ? l->files[i]
-                                                 : (RtEdgeIds){l->edge_place, l->n_edges, l->src_ids, l->dst_ids};
-        int64_t n_src = l->counts[g->src_space], n_dst = l->counts[g->dst_space];
-        if ((g->kind == RT_GRAPH_DATA || g->kind == RT_GRAPH_FILE) && n_src >= 0 && n_dst >= 0)
-            RT_TRY(rt_edge_ids_check(&ids, n_src, n_dst, l->st));
+        RtEdgeIds ids = rt_graph_is_read(g) ? l->files[i]
+                                            : (RtEdgeIds){l->edge_place, l->n_edges, l->src_ids, l->dst_ids, NULL};
+        const int64_t ends[] = {l->counts[g->src_space], l->counts[g->dst_space]};
+        if ((g->kind == RT_GRAPH_DATA || rt_graph_is_read(g)) && ends[0] >= 0 && ends[1] >= 0)
+            RT_TRY(rt_edge_ids_check(m, g, &ids, ends, l->st));
     }
     for (int64_t i = 0; i < m->n_tensors; i++) {
         const Input *in = &l->inputs[i];
@@ -136,7 +172,9 @@ RtCode rt_load_counts(Loader *l)
         RT_TRY(count_from_meta(l, s));
         count_from_inputs(l, s);
     }
+    count_from_columns(l);
     count_from_edges(l);
+    RT_TRY(count_from_lists(l));
     count_from_batch(l);
     RT_TRY(check_batch_rows(l));
     return check_counts(l);

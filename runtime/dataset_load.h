@@ -24,8 +24,9 @@ typedef struct Loader {
     int64_t *counts;  /* [n_spaces] */
     const char **why; /* [n_spaces] where the count comes from */
     RtArray src, dst, batch;
-    RtArray *lists;   /* [n_graphs] edges of those of kind RT_GRAPH_FILE */
-    RtEdgeIds *files; /* [n_graphs] the same */
+    RtArray *lists;   /* [n_graphs] of those that the data say: the array, unless an earlier graph reads the same */
+    RtEdgeIds *files; /* [n_graphs] their edges */
+    RtBlock *kept;    /* [n_graphs] the same, where not all edges of an array are the graph's */
     char (*list_places)[PLACE_BYTES];
     int64_t n_edges;
     const int64_t *src_ids, *dst_ids;

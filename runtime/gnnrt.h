@@ -120,10 +120,16 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
 /* ---- graph ---- */
 
 typedef struct GnnrtEdgeList {
-    const char *name; /* of `data.val_index`: "val_index" */
+    const char *
+        name; /* of `data.val_index`: "val_index"; of a relation that file writes.edge_index says: "writes.edge_index" */
     int64_t n_edges;
-    const int64_t *src, *dst; /* [n_edges] */
+    const int64_t *src, *dst; /* [n_edges]; src may be NULL where a column says the edges: edge i begins at row i */
 } GnnrtEdgeList;
+
+typedef struct GnnrtRowCount {
+    const char *space; /* GnnrtTensorInfo.space: "author" */
+    int64_t n;
+} GnnrtRowCount;
 
 typedef struct GnnrtGraphDesc {
     int64_t n_src, n_dst; /* nodes at both ends; the same number unless the model is bipartite */
@@ -133,6 +139,8 @@ typedef struct GnnrtGraphDesc {
     const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
     int64_t n_lists;
     const GnnrtEdgeList *lists; /* [n_lists] further lists of edges that the model reads; others are left alone */
+    int64_t n_counts;
+    const GnnrtRowCount *counts; /* [n_counts] of types of nodes, instead of n_src and n_dst; others are left alone */
 } GnnrtGraphDesc;
 
 /* Checks every id, sorts and indexes. The arrays may be freed afterwards. */

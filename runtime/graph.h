@@ -16,7 +16,8 @@ typedef struct RtPattern {
 typedef struct RtEdgeIds {
     const char *place; /* names the source in errors: "val_index.npy" */
     int64_t n;
-    const int64_t *src, *dst; /* [n] */
+    const int64_t *src, *dst; /* [n]; src NULL: edge e begins at row e */
+    const int64_t *rows;      /* [n] which element of the array each edge is; NULL: element e */
 } RtEdgeIds;
 
 /* What the user gives of the graphs: edges, the graph of each node, counts. Graphs of kind RT_GRAPH_DATA share the edges. */
@@ -24,7 +25,7 @@ typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
     int64_t n_edges;
     const int64_t *src, *dst; /* [n_edges] user order */
-    /* [n_graphs] of the model: edges of those of kind RT_GRAPH_FILE; NULL: they are not given */
+    /* [n_graphs] of the model: edges of those that the data say (rt_graph_is_read); NULL: they are not given */
     const RtEdgeIds *files;
     const int64_t *graph_of; /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
     /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are read; edge spaces are ignored */
@@ -74,8 +75,15 @@ typedef struct RtGraph {
     int64_t bytes;
 } RtGraph;
 
-/* Whether both ends of every edge are nodes that there are; DATA_ID with the first edge that is not so. */
-RtCode rt_edge_ids_check(const RtEdgeIds *ids, int64_t n_src, int64_t n_dst, RtStatus *st);
+/* Whether an array of the data says the graph's edges, which are not those of all graphs of kind RT_GRAPH_DATA. */
+static inline bool rt_graph_is_read(const RtGraphDef *d)
+{
+    return d->kind == RT_GRAPH_FILE || d->kind == RT_GRAPH_COLUMN;
+}
+/* Whether both ends of every edge of graph `def` are rows that there are, ends[0] of sources and ends[1] of targets; DATA_ID
+   with the first edge that is not so. */
+RtCode rt_edge_ids_check(const RtModel *m, const RtGraphDef *def, const RtEdgeIds *ids, const int64_t ends[2],
+                         RtStatus *st);
 /* Bytes that the maps of a graph take at least, by the counts [n_spaces] that are known before its edges are; -1:
    unknown. */
 int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts);

@@ -1,8 +1,10 @@
 /* Where a graph's edges come from (IrGraphKind): lists of the user's data, random numbers, or another graph with loops
-   kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in
+   kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_path.c,
+   graph_negatives.c). Works in
    the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static RtCode check_edges(int64_t n, RtStatus *st)
@@ -42,30 +44,40 @@ RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *
     return RT_OK;
 }
 
-static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t e, int64_t id, int64_t count)
+static RtCode id_error(RtStatus *st, const RtEdgeIds *t, const char *end, int64_t e, int64_t id, int64_t count,
+                       const char *space)
 {
-    return rt_fail(st, RT_E_DATA_ID, place,
-                   id < 0 ? "ids are numbers from 0" : "ids are numbers from 0; is num_nodes or a feature file short?",
-                   "%s of edge %lld is %lld, wanted 0 <= id < %lld", end, (long long)e, (long long)id,
-                   (long long)count);
+    char hint[300];
+    snprintf(hint, sizeof hint, "ids are numbers from 0; is num_%ss or a feature file short?", space);
+    return rt_fail(st, RT_E_DATA_ID, t->place, id < 0 ? "ids are numbers from 0" : hint,
+                   "%s of edge %lld is %lld, wanted 0 <= id < %lld: a row of %s", end,
+                   (long long)(t->rows ? t->rows[e] : e), (long long)id, (long long)count, space);
 }
 
-RtCode rt_edge_ids_check(const RtEdgeIds *t, int64_t n_src, int64_t n_dst, RtStatus *st)
+RtCode rt_edge_ids_check(const RtModel *m, const RtGraphDef *def, const RtEdgeIds *t, const int64_t ends[2],
+                         RtStatus *st)
 {
+    int64_t n_src = ends[0], n_dst = ends[1];
+    const char *from = m->strings + m->spaces[def->src_space].name, *to = m->strings + m->spaces[def->dst_space].name;
+    if (def->kind == RT_GRAPH_COLUMN && t->n != n_src)
+        return rt_fail(st, RT_E_DATA_ROWS, t->place, "save one integer for each row",
+                       "found %lld integers, wanted %lld: one per row of %s", (long long)t->n, (long long)n_src, from);
     for (int64_t e = 0; e < t->n; e++) {
-        if (t->src[e] < 0 || t->src[e] >= n_src) return id_error(st, t->place, "the source", e, t->src[e], n_src);
-        if (t->dst[e] < 0 || t->dst[e] >= n_dst) return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
+        int64_t src = t->src ? t->src[e] : e, dst = t->dst[e];
+        if (src < 0 || src >= n_src) return id_error(st, t, "the source", e, src, n_src, from);
+        if (dst < 0 || dst >= n_dst) return id_error(st, t, "the target", e, dst, n_dst, to);
     }
     return RT_OK;
 }
 
 static RtCode list_ids(const RtGraph *g, const RtGraphDef *def, const RtEdgeIds *t, RtEdgeList *l, RtStatus *st)
 {
+    const int64_t ends[] = {g->spaces[def->src_space].count, g->spaces[def->dst_space].count};
     RT_TRY(check_edges(t->n, st)); /* before so many are looked at */
-    RT_TRY(rt_edge_ids_check(t, g->spaces[def->src_space].count, g->spaces[def->dst_space].count, st));
+    RT_TRY(rt_edge_ids_check(g->model, def, t, ends, st));
     RT_TRY(rt_edge_list_alloc(l, t->n, -1, st));
     for (int64_t e = 0; e < t->n; e++) {
-        l->src[e] = (int32_t)t->src[e];
+        l->src[e] = (int32_t)(t->src ? t->src[e] : e);
         l->dst[e] = (int32_t)t->dst[e];
     }
     return RT_OK;
@@ -73,7 +85,7 @@ static RtCode list_ids(const RtGraph *g, const RtGraphDef *def, const RtEdgeIds 
 
 static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
 {
-    RtEdgeIds ids = {t->place, t->n_edges, t->src, t->dst};
+    RtEdgeIds ids = {t->place, t->n_edges, t->src, t->dst, NULL};
     if (def->kind == RT_GRAPH_DATA) return list_ids(g, def, &ids, l, st);
     if (t->files) return list_ids(g, def, &t->files[def - g->model->graphs], l, st);
     return rt_fail(st, RT_E_DATA_MISSING, g->model->strings + def->name, NULL, "its edges are not given");
@@ -172,7 +184,9 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
 {
     switch (def->kind) {
     case RT_GRAPH_DATA:
-    case RT_GRAPH_FILE: return list_data(g, def, t, list, st);
+    case RT_GRAPH_FILE:
+    case RT_GRAPH_COLUMN: return list_data(g, def, t, list, st);
+    case RT_GRAPH_COMPOSE: return rt_list_path(g, def, lists, list, st);
     case RT_GRAPH_RANDOM: return list_random(def, list, st);
     case RT_GRAPH_REVERSE: return list_reverse(&lists[def->base], list, st);
     case RT_GRAPH_SELF_LOOPS: return list_self_loops(g, def, &lists[def->base], list, st);

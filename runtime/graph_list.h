@@ -31,6 +31,10 @@ RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
 RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
 
+/* The pairs that paths join (graph_path.c), each once: by target, then by source. GRAPH_SIZE or MEMORY, with how many there
+   are and what they take, before memory is asked for. */
+RtCode rt_list_path(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l, RtStatus *st);
+
 /* A number of the graph's draws: by its seed, or by the run's seed, the step and its site. */
 static inline uint32_t rt_graph_draw(const RtGraph *g, const RtGraphDef *def, int64_t element, uint64_t feature)
 {

@@ -261,10 +261,28 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
 
 /* ---- graph ---- */
 
-/* Counts of the data graph's node spaces, and of what batch ids lead to. */
+static int64_t named_count(const GnnrtGraphDesc *d, const char *space)
+{
+    for (int64_t i = 0; i < d->n_counts; i++)
+        if (d->counts[i].space && !strcmp(d->counts[i].space, space)) return d->counts[i].n;
+    return -1;
+}
+
+/* Whether lists of edges lead to or from the rows: how many there are, only `counts` says where they are no nodes of the
+   data's graph. */
+static bool is_listed(const RtModel *m, int64_t space)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const RtGraphDef *g = &m->graphs[i];
+        if (rt_graph_is_read(g) && (g->src_space == space || g->dst_space == space)) return true;
+    }
+    return false;
+}
+
+/* Counts that are given by name, of the data graph's node spaces, and of what batch ids lead to. */
 static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *counts, RtStatus *st)
 {
-    for (int64_t i = 0; i < m->n_spaces; i++) counts[i] = -1;
+    for (int64_t i = 0; i < m->n_spaces; i++) counts[i] = named_count(d, m->strings + m->spaces[i].name);
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *g = &m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
@@ -273,11 +291,13 @@ static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *co
         counts[g->src_space] = d->n_src;
         counts[g->dst_space] = d->n_dst;
     }
-    for (int64_t i = 0; i < m->n_maps; i++)
-        if (counts[m->maps[i].to] < 0 && !m->spaces[m->maps[i].to].is_edge)
-            counts[m->maps[i].to] = d->n_graphs > 0 ? d->n_graphs : 1;
+    for (int64_t i = 0; i < m->n_maps; i++) {
+        int64_t to = m->maps[i].to;
+        if (counts[to] < 0 && !m->spaces[to].is_edge && !is_listed(m, to))
+            counts[to] = d->n_graphs > 0 ? d->n_graphs : 1;
+    }
     for (int64_t i = 1; i < m->n_spaces; i++)
-        if (counts[i] < 0 && !m->spaces[i].is_edge) counts[i] = d->n_dst;
+        if (counts[i] < 0 && !m->spaces[i].is_edge && !is_listed(m, i)) counts[i] = d->n_dst;
     return RT_OK;
 }
 
@@ -293,13 +313,14 @@ static RtCode find_lists(const RtModel *m, const GnnrtGraphDesc *d, RtEdgeIds *f
 {
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const char *name = m->strings + m->graphs[i].name;
-        if (m->graphs[i].kind != RT_GRAPH_FILE) continue;
+        if (!rt_graph_is_read(&m->graphs[i])) continue;
         const GnnrtEdgeList *list = list_named(d, name);
+        bool rows = m->graphs[i].kind == RT_GRAPH_COLUMN;
         if (!list)
             return rt_fail(st, RT_E_DATA_MISSING, name, "give it in `lists`", "the model reads this list of edges");
-        if (list->n_edges < 0 || (list->n_edges && (!list->src || !list->dst)))
+        if (list->n_edges < 0 || (list->n_edges && ((!list->src && !rows) || !list->dst)))
             return bad_argument(st, "a list of edges has a negative count or NULL for src or dst");
-        files[i] = (RtEdgeIds){name, list->n_edges, list->src, list->dst};
+        files[i] = (RtEdgeIds){name, list->n_edges, list->src, list->dst, NULL};
     }
     return RT_OK;
 }
@@ -310,6 +331,8 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
         return bad_argument(st, "a count of the graph is negative");
     if (d->n_edges && (!d->src || !d->dst)) return bad_argument(st, "src or dst is NULL");
     if (d->n_lists < 0 || (d->n_lists && !d->lists)) return bad_argument(st, "n_lists is negative, or lists is NULL");
+    if (d->n_counts < 0 || (d->n_counts && !d->counts))
+        return bad_argument(st, "n_counts is negative, or counts is NULL");
     int64_t *counts = NULL;
     RtEdgeIds *files = NULL;
     RtCode code = rt_alloc(&counts, m->n_spaces, sizeof *counts, "a graph", st);

@@ -14,12 +14,20 @@ static const IrTensor *nonzeros_of(const IrModule *m, IrId space)
     return NULL;
 }
 
-/* Pairs of rows of other spaces, several for each. */
-static bool is_of_pairs(const IrModule *m, IrId space)
+/* The graph whose edges are the rows of this space: pairs of rows of other spaces, several for each, but for a column; NULL
+   if none. */
+static const IrGraph *graph_of(const IrModule *m, IrId space)
 {
     for (uint32_t i = 0; i < m->graphs.n; i++)
-        if (m->graphs.data[i].edge == space) return true;
-    return false;
+        if (m->graphs.data[i].edge == space) return &m->graphs.data[i];
+    return NULL;
+}
+
+/* One edge of each row of a space of nodes, also turned around. */
+static bool is_of_column(const IrModule *m, const IrGraph *g)
+{
+    while (g->kind == IR_GRAPH_REVERSE) g = &m->graphs.data[g->base];
+    return g->kind == IR_GRAPH_COLUMN;
 }
 
 static bool is_end_of_graph(const IrModule *m, IrId space)
@@ -36,7 +44,8 @@ double expected_rows(const IrModule *m, IrId space)
     const IrTensor *whole = nonzeros_of(m, space);
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return (double)m->dims.data[s->dim].size;
-    if (is_of_pairs(m, space)) return (double)EXPECTED_NODES * EDGES_PER_NODE;
+    const IrGraph *g = graph_of(m, space);
+    if (g) return (double)EXPECTED_NODES * (is_of_column(m, g) ? 1 : EDGES_PER_NODE);
     if (whole) return expected_elements(m, &whole->type) / EXPECTED_ELEMENTS_PER_NONZERO;
     return is_end_of_graph(m, space) ? EXPECTED_NODES : EXPECTED_NODES / NODES_PER_GRAPH;
 }

@@ -61,8 +61,11 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     const IrGraph *g = graph_of(m, space);
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return m->dims.data[s->dim].size;
+    if (b->rows && space < b->n_rows && b->rows[space] >= 0) return b->rows[space];
     if (!g) return is_end(m, space) ? b->nodes : elements_of(m, b, space);
     if (g->kind == IR_GRAPH_DATA || g->kind == IR_GRAPH_FILE) return b->edges;
+    if (g->kind == IR_GRAPH_COLUMN) return budget_rows(m, b, g->src_space);
+    if (g->kind == IR_GRAPH_COMPOSE) return times(budget_rows(m, b, g->src_space), budget_rows(m, b, g->dst_space));
     if (g->kind == IR_GRAPH_RANDOM) return g->n_edges;
     if (g->kind == IR_GRAPH_NEAREST) return times(budget_rows(m, b, g->dst_space), g->n_edges);
     int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge);

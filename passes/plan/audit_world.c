@@ -39,6 +39,63 @@ static void edges(EvalGraph *g, int64_t *src, int64_t *dst, int64_t *graph_of)
     }
 }
 
+/* Rows of the spaces that lists of the data join. */
+static int64_t *listed_counts(Arena *a, const IrModule *m, int64_t n)
+{
+    int64_t *counts = ARENA_ARRAY(a, int64_t, m->spaces.n);
+    for (IrId s = 0; s < m->spaces.n; s++) counts[s] = -1;
+    for (int set = 1; set >= 0; set--)
+        for (uint32_t i = 0; i < m->graphs.n; i++) {
+            const IrGraph *g = &m->graphs.data[i];
+            bool counted = g->kind == IR_GRAPH_RANDOM || g->kind == IR_GRAPH_SELECT; /* of their own */
+            if (set ? ir_graph_is_read(g->kind) : counted) counts[g->src_space] = counts[g->dst_space] = set ? n : -1;
+        }
+    return counts;
+}
+
+static bool is_listed(const EvalData *d, const char *name)
+{
+    for (int64_t i = 0; i < d->n_lists; i++)
+        if (!strcmp(d->lists[i].name, name)) return true;
+    return false;
+}
+
+/* Types of edges that some graph has, in turn. */
+static int64_t *types(Arena *a, const IrModule *m, const char *where, int64_t n)
+{
+    int64_t *type = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int64_t e = 0; e < n;)
+        for (uint32_t i = 0; i < m->graphs.n; i++) {
+            const IrGraph *g = &m->graphs.data[i];
+            if (g->where && !strcmp(g->where, where) && e < n) type[e++] = g->equals;
+        }
+    return type;
+}
+
+/* An array of edges or a column for each graph that reads one: a hub, none to the first row. */
+static void lists(Arena *a, const IrModule *m, int64_t n, EvalData *d)
+{
+    int64_t n_edges = n >= HUB_NODES ? HUB_EDGES + 2 * n : 3 * n;
+    EvalList *list = ARENA_ARRAY(a, EvalList, 2 * m->graphs.n + 1);
+    Draw draw = {11};
+    d->lists = list;
+    d->counts = listed_counts(a, m, n);
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (!ir_graph_is_read(g->kind) || is_listed(d, ir_graph_file(g))) continue;
+        int64_t edges = g->kind == IR_GRAPH_COLUMN ? n : n_edges, *src = ARENA_ARRAY(a, int64_t, edges + 1),
+                *dst = ARENA_ARRAY(a, int64_t, edges + 1);
+        for (int64_t e = 0; e < edges; e++) {
+            src[e] = below(&draw, n);
+            dst[e] = e % 2 ? n / 2 : 1 + below(&draw, n - 1);
+        }
+        list[d->n_lists++] = g->kind == IR_GRAPH_COLUMN ? (EvalList){ir_graph_file(g), edges, dst, NULL}
+                                                        : (EvalList){ir_graph_file(g), edges, src, dst};
+        if (g->where && !is_listed(d, g->where))
+            list[d->n_lists++] = (EvalList){g->where, edges, types(a, m, g->where, edges), NULL};
+    }
+}
+
 static EvalWorld *world_of(Arena *a, const IrModule *m, int64_t n)
 {
     EvalGraph g = {n, n, 0, NULL, NULL};
@@ -50,7 +107,9 @@ static EvalWorld *world_of(Arena *a, const IrModule *m, int64_t n)
     ICE_UNLESS(g.n_edges <= 2 * (HUB_EDGES + n));
     g.src = src;
     g.dst = dst;
-    return eval_world(a, m, &g, graph_of, 2, &why);
+    EvalData data = {.graph = &g, .graph_of = graph_of, .n_graphs = 2};
+    lists(a, m, n, &data);
+    return eval_world_of(a, m, &data, &why);
 }
 
 /* Two nonzeros for each row of a sparse input. */

@@ -84,7 +84,13 @@ static void make_tables(Made *m)
                                     g->kind == IR_GRAPH_ROUTED ? index_of(g->batch) : -1,
                                     g->kind == IR_GRAPH_ROUTED ? index_of(g->of) : -1,
                                     0,
-                                    g->redrawn};
+                                    g->redrawn,
+                                    0,
+                                    -1,
+                                    g->equals,
+                                    g->n_path,
+                                    {0}};
+        for (uint32_t k = 0; k < g->n_path; k++) m->graphs[i].path[k] = g->path[k];
     }
     for (uint32_t i = 0; i < ir->maps.n; i++)
         for (uint32_t k = 0; k < ir->maps.n; k++)
@@ -281,6 +287,78 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
     arena_free(a);
 }
 
+/* Lists between spaces of their own, one of which only some edges are taken, a column, and paths over both, over reversed
+   edges and over no edge; a path whose nodes are edges. */
+static const char *const TYPED =
+    "module m space a space b space c space ab : edges space ba : edges space some : edges space bc : edges space cb : "
+    "edges "
+    "space bb : edges space aa : edges space all : edges space none : edges space l : edges space ll : edges "
+    "map ab.s : ab -> a map ab.d : ab -> b sorted map ba.s : ba -> b map ba.d : ba -> a sorted "
+    "map some.s : some -> a map some.d : some -> b sorted map bc.s : bc -> b map bc.d : bc -> c sorted "
+    "map cb.s : cb -> c map cb.d : cb -> b sorted map bb.s : bb -> b map bb.d : bb -> b sorted "
+    "map aa.s : aa -> a map aa.d : aa -> a sorted map all.s : all -> a map all.d : all -> a sorted "
+    "map none.s : none -> a map none.d : none -> b sorted map l.s : l -> bb map l.d : l -> bb sorted "
+    "map ll.s : ll -> bb map ll.d : ll -> bb sorted "
+    "graph ab : file(edges) ab(ab.s, ab.d) graph ba : reverse(ab) ba(ba.s, ba.d) "
+    "graph some : file(edges) some(some.s, some.d) where type = 2 graph none : file(edges) none(none.s, none.d) where "
+    "type = 9 "
+    "graph bc : column bc(bc.s, bc.d) graph cb : reverse(bc) cb(cb.s, cb.d) graph bb : compose(bc, cb) bb(bb.s, bb.d) "
+    "graph aa : compose(some, bb, ba) aa(aa.s, aa.d) graph all : compose(aa) all(all.s, all.d) "
+    "graph l : line(bb) l(l.s, l.d) graph ll : compose(l, l) ll(ll.s, ll.d)";
+
+static void test_typed(int64_t n_a, int64_t n_b, int64_t n_c, int64_t n_edges, uint64_t seed)
+{
+    Arena *a = arena_new();
+    Source text = {"typed.gir", TYPED, (uint32_t)strlen(TYPED)};
+    Diags d = {.arena = a};
+    Made m = {.ir = ir_parse(a, &text, &d)};
+    check_begin();
+    if (!check(m.ir != NULL, "%s", d.list.n ? d.list.data[0]->text : "?")) return check_end("typed graphs");
+    make_tables(&m);
+    int64_t *numbers = ARENA_ARRAY(a, int64_t, 6 * n_edges + n_b + 1), *src = numbers, *dst = src + n_edges,
+            *type = dst + n_edges, *from = type + n_edges, *to = from + n_edges, *rows = to + n_edges,
+            *column = rows + n_edges, n_kept = 0, counts[MAX_SPACES];
+    for (int64_t e = 0; e < n_edges; e++) {
+        src[e] = (int64_t)rt_philox(seed, 1, 0, (uint64_t)e, 0) % n_a;
+        dst[e] = (int64_t)rt_philox(seed, 1, 0, (uint64_t)e, 1) % n_b;
+        type[e] = (int64_t)rt_philox(seed, 1, 0, (uint64_t)e, 2) % 3;
+    }
+    for (int64_t e = 0; e < n_edges; e++)
+        if (type[e] == 2) from[n_kept] = src[e], to[n_kept] = dst[e], rows[n_kept++] = e;
+    for (int64_t i = 0; i < n_b; i++) column[i] = (int64_t)rt_philox(seed, 1, 0, (uint64_t)i, 3) % n_c;
+    for (int i = 0; i < MAX_SPACES; i++) counts[i] = -1;
+    counts[1] = n_a, counts[2] = n_b, counts[3] = n_c;
+    EvalList lists[] = {{"edges", n_edges, src, dst}, {"type", n_edges, type, NULL}, {"bc", n_b, column, NULL}};
+    const char *why = NULL;
+    EvalWorld *w = eval_world_of(a, m.ir, &(EvalData){.counts = counts, .lists = lists, .n_lists = 3}, &why);
+    RtEdgeIds files[MAX_GRAPHS] = {{"edges", n_edges, src, dst, NULL},
+                                   {0},
+                                   {"edges", n_kept, from, to, rows},
+                                   {"edges", 0, from, to, rows},
+                                   {"bc", n_b, NULL, column, NULL}};
+    RtTopology t = {.place = "test", .files = files, .counts = counts, .ordered = -1};
+    RtGraph *g = NULL;
+    RtStatus st = {0};
+    if (check(w != NULL, "eval_world: %s", why ? why : "?") &&
+        check(!rt_graph_create(&m.rt, &t, &g, &st), "%s", st.message)) {
+        compare(&m, w, g);
+        check_lists(&m, g);
+        check_alongs(&m, g);
+    }
+    rt_graph_free(g);
+    if (n_kept) {
+        to[n_kept - 1] = n_b;
+        const char *want = arena_printf(a, "the target of edge %lld is %lld, wanted 0 <= id < %lld: a row of name",
+                                        (long long)rows[n_kept - 1], (long long)n_b, (long long)n_b);
+        check(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, want), "%s", st.message);
+    }
+    files[4].n++;
+    check(rt_graph_create(&m.rt, &t, &g, &st) == (n_kept ? RT_E_DATA_ID : RT_E_DATA_ROWS), "%s", st.message);
+    check_end(arena_printf(a, "typed graphs: %lld, %lld, %lld rows, %lld edges", (long long)n_a, (long long)n_b,
+                           (long long)n_c, (long long)n_edges));
+    arena_free(a);
+}
+
 static void test_philox(void)
 {
     check_begin();
@@ -352,6 +430,11 @@ int main(void)
     check_begin();
     for (uint64_t seed = 0; seed < 40; seed++) test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
     check_end("runtime_graph_as_eval");
+    test_typed(7, 5, 3, 20, 1);
+    test_typed(1, 1, 1, 1, 2);
+    test_typed(3, 4, 2, 0, 3);
+    test_typed(0, 0, 0, 0, 4);
+    test_typed(40, 25, 4, 200, 5);
     test_philox();
     test_bad_ids();
     return check_done();
