@@ -82,7 +82,7 @@ void c_close_scope(CKernel *c) { c->taken.n = c->scopes.data[--c->scopes.n]; }
 void c_line(CKernel *c, const char *fmt, ...)
 {
     va_list ap;
-    for (uint32_t i = 0; i <= c->w->depth; i++) strbuf_puts(c->out, "    ");
+    for (uint32_t i = 0; i <= c->w->depth + c->indent; i++) strbuf_puts(c->out, "    ");
     va_start(ap, fmt);
     strbuf_puts(c->out, arena_vprintf(c->arena, fmt, ap));
     va_end(ap);

@@ -21,6 +21,7 @@ struct CKernel { /* one kernel being written */
     VEC(const char *) taken;                    /* names in the open scopes */
     VEC(uint32_t) scopes;                       /* taken.n where each open scope began */
     uint32_t next;                              /* number of the next nameless value */
+    uint32_t indent;                            /* of lines, beside that of open blocks */
     struct CFile *file;                         /* of emitted C */
 };
 

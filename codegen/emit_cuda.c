@@ -18,7 +18,9 @@ typedef struct Cuda {
     const char **moved;     /* [ins.n] of a load that was moved with others: its element as text, `all.x` */
     const uint8_t *of_part; /* [params.n] of a kernel for parts of rows; or NULL */
     const char *order;      /* the last parameter: order, or parts */
-    bool told;              /* for the shim: turns of loops say that they begin */
+    KirId few;              /* the open loop whose last turn may run again, where `on` is false; or KIR_NONE */
+    const char *on;
+    bool told; /* for the shim: turns of loops say that they begin */
 } Cuda;
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
@@ -78,7 +80,9 @@ static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
     ICE_UNLESS(id == KIR_NONE || other || b == &ins(&k->c, id)->body);
     unsigned n = loop ? 2 : 0; /* the next turn's number is compared */
     for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(ins(&k->c, b->ins.data[i]));
-    if (k->told) c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d);", other ? ~id : id, n, loop && !has_loop(k, b));
+    const char *again = id != KIR_NONE && k->few == id ? arena_printf(k->c.arena, ", !%s", k->on) : "";
+    if (k->told)
+        c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !has_loop(k, b), again);
 }
 
 static const char *lane_type(CKernel *c, KirType t) { return (void)c, elem(t.base); }
@@ -344,7 +348,7 @@ static void restore(Cuda *k)
 
 /* ---- hooks ---- */
 
-enum { MOST_TURNS = 8, LOADS_IN_FLIGHT = 32, MOST_UNROLLED = 200 /* instructions of a turn */ };
+enum { MOST_TURNS = 8, LOADS_IN_FLIGHT = 32, WORDS_IN_FLIGHT = 40, MOST_UNROLLED = 200 /* instructions of a turn */ };
 static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
 
 static CText expr(CKernel *c, KirId id)
@@ -491,21 +495,67 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
     if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
 }
 
-/* How many turns of a loop are written one behind the other: of an innermost one that reads memory, so many that their loads,
-   which are on the way together, hide the latency, for which a CPU needs no help; else 1. */
-static uint32_t n_turns(const Cuda *k, const KirIns *x)
+/* Registers that what a load brings takes. */
+static uint32_t words_of(const Cuda *k, KirId id)
 {
-    uint32_t loads = 0, turns = MOST_TURNS;
+    const KirIns *x = ins(&k->c, id);
+    uint32_t each = x->type.base == KIR_F64 || x->type.base == KIR_I64 ? 2 : 1;
+    return each * (k->wide.n[id] ? k->wide.n[id] : 1);
+}
+
+/* Whether a bound of a loop is known only when it runs: it is made of what was loaded. */
+static bool is_loaded(const CKernel *c, KirId id)
+{
+    const KirIns *x = ins(c, id);
+    if (x->op == KIR_load) return x->buf != KIR_NONE;
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
+        if (is_loaded(c, x->args[i])) return true;
+    return false;
+}
+
+typedef struct Turns {
+    uint32_t n;
+    bool few; /* there may be fewer than n: the last ones run again, and change nothing */
+} Turns;
+
+/* How many turns of a loop are written one behind the other: of an innermost one that reads memory and writes at most to private
+   arrays, so many that their loads, which are on the way together, hide the latency, for which a CPU needs no help; else 1. */
+static Turns turns_of(const Cuda *k, const KirIns *x)
+{
+    const Turns one = {1, false};
+    Turns t = {MOST_TURNS, is_loaded(&k->c, x->args[0]) || is_loaded(&k->c, x->args[1])};
+    uint32_t loads = 0, words = 0, live = 0;
     for (uint32_t i = 0; i < x->body.ins.n; i++) {
         KirId id = x->body.ins.data[i];
         const KirIns *y = ins(&k->c, id);
-        if (y->op == KIR_for || y->op == KIR_loop || y->op == KIR_if || y->op == KIR_store) return 1;
+        if (!k->c.w->facts[id].live) continue;
+        live++;
+        if (y->op == KIR_for || y->op == KIR_loop || y->op == KIR_if) return one;
+        if (y->op == KIR_store && y->buf != KIR_NONE) return one;
         if ((y->op != KIR_load && y->op != KIR_gather) || y->buf == KIR_NONE) continue;
-        loads += !k->wide.n[id] || k->wide.at[id] == id;
+        if (k->wide.n[id] && k->wide.at[id] != id) continue;
+        loads++, words += words_of(k, id);
     }
-    if (!loads || x->body.ins.n > MOST_UNROLLED) return 1;
-    while (turns > 1 && turns * loads > LOADS_IN_FLIGHT) turns /= 2;
-    return turns;
+    if (!loads || live > MOST_UNROLLED || (t.few && x->i > 1)) return one;
+    while (t.n > 1 && (t.n * loads > LOADS_IN_FLIGHT || (t.few && t.n * words > WORDS_IN_FLIGHT))) t.n /= 2;
+    return t.n > 1 ? t : one;
+}
+
+/* A loop over as many elements as memory says, which are few in most rows: n turns at once, whose loads are on their way together.
+   Where fewer are left the last one comes again: what it loads is there, what it stores in private arrays is what they
+   hold, and registers keep what they have. */
+static void begin_few(Cuda *k, const char *i, const char *from, const char *end, const char *set_end, uint32_t n)
+{
+    CKernel *c = &k->c;
+    const char *first = c_fresh_name(c, "first"), *left = c_fresh_name(c, "left"), *turn = c_fresh_name(c, "turn");
+    k->on = c_fresh_name(c, "on");
+    c_line(c, "for (i64 %s = %s%s; %s < %s; %s += %u) {", first, from, set_end, first, end, first, n);
+    c_line(c, "    const int %s = (int)gnn::min<i64>(%s - %s, %u);", left, end, first, n);
+    c_line(c, "    #pragma unroll");
+    c_line(c, "    for (int %s = 0; %s < %u; %s++) {", turn, turn, n, turn);
+    c->indent++;
+    c_line(c, "    const bool %s = %s < %s;", k->on, turn, left);
+    c_line(c, "    const i64 %s = %s + (%s ? %s : %s - 1);", i, first, k->on, turn, left);
 }
 
 static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
@@ -538,10 +588,33 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     const char *set_end = copied ? arena_printf(c->arena, ", %s = %s", end, to) : "";
     const char *next = x->i == 1 ? arena_printf(c->arena, "%s++", i)
                                  : arena_printf(c->arena, "%s += %lld", i, (long long)x->i);
-    uint32_t turns = x->bind == KIR_UNROLL ? 16 : n_turns(k, x);
-    if (turns > 1) c_line(c, "#pragma unroll %u", turns);
-    c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
+    Turns turns = x->bind == KIR_UNROLL ? (Turns){16, false} : turns_of(k, x);
+    if (turns.few) {
+        k->few = id;
+        begin_few(k, i, from, end, set_end, turns.n);
+    } else {
+        if (turns.n > 1) c_line(c, "#pragma unroll %u", turns.n);
+        c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
+    }
     tell_turn(k, id, &x->body);
+}
+
+/* A turn that runs again changes no register of those around it. */
+static void cuda_set(void *ctx, const KirWalk *w, KirId id)
+{
+    CKernel *c = ctx;
+    const Cuda *k = ctx;
+    const KirIns *x = ins(c, id);
+    bool own = k->few == KIR_NONE;
+    for (uint32_t i = 0; !own && i < ins(c, k->few)->body.ins.n; i++)
+        own = ins(c, k->few)->body.ins.data[i] == x->args[0];
+    if (own || x->args[0] == x->args[1]) {
+        c_set(ctx, w, id);
+        return;
+    }
+    const char *next = c_fresh_name(c, "next"); /* computed in any case: no load waits for a branch */
+    c_line(c, "const %s %s = %s;", elem(x->type.base), next, c_arg(c, x, 1));
+    c_line(c, "if (%s) %s = %s;", k->on, c->names[x->args[0]], next);
 }
 
 /* A block's arrays are another's in the next turn. */
@@ -550,6 +623,10 @@ static void cuda_end_for(void *ctx, const KirWalk *w, KirId id)
     Cuda *k = ctx;
     const KirIns *x = ins(&k->c, id);
     if (x->bind == KIR_BLOCK) c_line(&k->c, "    __syncthreads();");
+    if (k->few == id) {
+        c_line(&k->c, "}");
+        k->c.indent--, k->few = KIR_NONE;
+    }
     restore(k);
     c_close(ctx, w, id);
 }
@@ -648,7 +725,7 @@ static const Emitter emitter = {
     .store = cuda_store,
     .alloc = cuda_alloc,
     .var = c_var,
-    .set = c_set,
+    .set = cuda_set,
     .barrier = cuda_barrier,
     .alone = alone,
     .begin_for = cuda_begin_for,
@@ -709,6 +786,7 @@ static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, bo
                 .wide = cuda_wide(a, k),
                 .moved = ARENA_ARRAY(a, const char *, k->ins.n),
                 .of_part = of_part,
+                .few = KIR_NONE,
                 .told = told};
     ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
     kir_walk(a, k, &emitter, &ctx);

@@ -26,6 +26,7 @@ registers 16
 line_bytes 32
 l1_bytes 16384
 l2_bytes 131072
+own_bytes 20000
 scalars 1
 window 4
 arith_cycles 3

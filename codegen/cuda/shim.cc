@@ -154,9 +154,10 @@ struct ShimTurn {
     ShimTurn *outer;
     uint64_t number;
     unsigned inner;             /* it is of a loop without a loop */
+    bool again;                 /* it repeats the one before: what it touches was told */
     unsigned of = 0, turns = 0; /* the loop in it that ran last, and its turns */
 
-    SHIM_UNSEEN ShimTurn(unsigned loop, unsigned instructions, int is_inner)
+    SHIM_UNSEEN ShimTurn(unsigned loop, unsigned instructions, int is_inner, bool repeats = false) : again(repeats)
     {
         ShimFibre *f = &shim_fibres[shim_now];
         outer = f->in, f->in = this;
@@ -176,7 +177,7 @@ static SHIM_UNSEEN void shim_touch(const void *p, unsigned size, bool store, con
 {
     const ShimFibre *f = &shim_fibres[shim_now];
     uintptr_t at = (uintptr_t)p, where = (uintptr_t)place;
-    if (!shim_watch || !f->in || at - (uintptr_t)f->stack < SHIM_STACK) return;
+    if (!shim_watch || !f->in || f->in->again || at - (uintptr_t)f->stack < SHIM_STACK) return;
     bool shared = at - (uintptr_t)memory < sizeof memory, own = at - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
     if (own && !shared) return;
     ShimKind kind = shared ? store ? SHIM_STORE_SHARED : SHIM_LOAD_SHARED : store ? SHIM_STORE : SHIM_LOAD;

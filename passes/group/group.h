@@ -170,6 +170,8 @@ bool value_is_dear(const FusedFunc *f, IrId v);
 bool rows_fit(const FusedFunc *f, uint32_t g);
 /* The same of a value without dims that group g computes and sums. */
 bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v);
+/* The same of a value without dims for rows in no order. */
+bool rows_are_gathered(const FusedFunc *f, uint32_t g, IrId v);
 
 /* ---- the graph of groups (group_graph.c) ---- */
 

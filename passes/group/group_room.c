@@ -110,5 +110,6 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
         while (n < ORDER_ROW_BLOCK && 2 * n * bytes <= all_bytes(f) && 2 * n * widest < value_bytes(f)) n *= 2;
     if (n == ORDER_ROW_BLOCK && bytes)
         while (2 * n * widest < value_bytes(f) && 2 * n * bytes <= all_bytes(f)) n *= 2;
+    while (n > LEAST_ELEMENTS && n * bytes > f->machine->own_bytes) n /= 2;
     return f->most_staged && f->most_staged < n ? f->most_staged : n;
 }

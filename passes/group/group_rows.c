@@ -51,12 +51,12 @@ static bool fits(const Fit *x, IrId v, bool gathered)
     return op_fits(x, op, gathered);
 }
 
-static bool values_fit(const FusedFunc *f, uint32_t g, const IrId *v, uint32_t n)
+static bool values_fit(const FusedFunc *f, uint32_t g, const IrId *v, uint32_t n, bool gathered)
 {
     Arena *scratch = arena_new();
     Fit x = {f, g, ARENA_ARRAY(scratch, uint8_t, f->f->ops.n + 1)};
     bool yes = true;
-    for (uint32_t i = 0; i < n && yes; i++) yes = fits(&x, v[i], false);
+    for (uint32_t i = 0; i < n && yes; i++) yes = fits(&x, v[i], gathered);
     arena_free(scratch);
     return yes;
 }
@@ -66,10 +66,12 @@ bool rows_fit(const FusedFunc *f, uint32_t index)
     ICE_UNLESS(index < f->groups.n);
     const Group *g = &f->groups.data[index];
     return g->kind == GROUP_MAP && g->nest.space != IR_UNIT && !g->nest.n_dims &&
-           values_fit(f, index, g->roots.data, g->roots.n);
+           values_fit(f, index, g->roots.data, g->roots.n, false);
 }
 
 bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v)
 {
-    return !group_finds(f, g, v) && fused_op(f, v)->op != IR_OP_const && values_fit(f, g, &v, 1);
+    return !group_finds(f, g, v) && fused_op(f, v)->op != IR_OP_const && values_fit(f, g, &v, 1, false);
 }
+
+bool rows_are_gathered(const FusedFunc *f, uint32_t g, IrId v) { return values_fit(f, g, &v, 1, true); }

@@ -206,7 +206,7 @@ typedef struct StageNeeds {  /* indices into l->staged, ascending */
 } StageNeeds;
 void stage_begin(Lower *l);          /* before the values of a row, or of a block of rows: the arrays */
 void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no walk took along */
-/* The element of the row space at a position of the map's rows. */
+/* The element of the row space at a position of the map's rows; of a vector of positions a vector. */
 KirId row_element(Lower *l, IrId map, KirId position);
 StageSpan row_span(Lower *l, IrId map, KirId row); /* the whole row */
 /* What the sums need of the staged values; filling them for a span; and after the walk over the row. */
@@ -311,6 +311,8 @@ unsigned rows_at_once(const Lower *l);
 const char *rows_label(const Lower *l, const char *what); /* "sixteen rows" */
 /* A value without dims that group g computes and sums, where rows_are_computed, for so many rows at once. */
 KirId rows_value(Lower *l, IrId v, KirId row);
+/* The same, where rows_are_gathered, of the rows that a vector of integers says. */
+KirId rows_gathered(Lower *l, IrId v, KirId index);
 void lower_blocks(LowerFunc *lf, uint32_t g);
 /* lower_nth.c: of the same values */
 void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n);

@@ -213,5 +213,13 @@ KirId row_element(Lower *l, IrId map, KirId position)
 {
     if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;
     uint32_t list = lower_in(l, lower_map_buffer(l, PLAN_MAP_LIST, map));
-    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, list, kir_type(KIR_I32, 1), position, 1, 1));
+    KirType t = kir_type(KIR_I32, emit_type(&l->e, position).lanes);
+    KirId element = t.lanes == 1 ? emit_load(&l->e, list, t, position, 1, 1)
+                                 : emit_ins(&l->e, (KirIns){.op = KIR_gather,
+                                                            .type = t,
+                                                            .args = {position, KIR_NONE, KIR_NONE},
+                                                            .buf = list,
+                                                            .alloc = KIR_NONE,
+                                                            .active = t.lanes});
+    return emit_convert(&l->e, KIR_I64, element);
 }

@@ -118,6 +118,12 @@ KirId rows_value(Lower *l, IrId v, KirId row)
     return emit_splat(&l->e, rows_eval(&r, v, (At){row, KIR_NONE}), rows_at_once(l));
 }
 
+KirId rows_gathered(Lower *l, IrId v, KirId index)
+{
+    Rows r = {.l = l};
+    return rows_eval(&r, v, (At){KIR_NONE, index});
+}
+
 /* All values, then all stores: a tensor may be updated in place. */
 static void vector_of_rows(Lower *l, KirId row)
 {

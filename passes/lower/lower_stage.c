@@ -105,12 +105,21 @@ typedef struct Sixteen {
     Lower *l;
     const StageSpan *x;
     IrId v;
-    KirId local;  /* of the first lane */
-    KirId *known; /* by value: + 1 */
+    KirId local;    /* of the first lane */
+    KirId elements; /* of all lanes, behind the span its last one again; or KIR_NONE: nothing is gathered */
+    KirId *known;   /* by value: + 1 */
 } Sixteen;
 
-/* Whether a value can be computed in lanes from staged values and from what does not change along the row: reading
-   beyond the row's end is harmless only in the private arrays. */
+/* Whether a value is read, or made of what is read, at elements in no order. */
+static bool is_gathered(const Lower *l, const StageSpan *x, const IrOp *op, IrId v)
+{
+    bool other = op->op == IR_OP_gather && op->attr.map != x->map;
+    return group_tile_of(l)->gathers && x->map != IR_NONE && (other || group_finds(l->f, l->g, v)) &&
+           rows_are_gathered(l->f, l->g, v);
+}
+
+/* Whether a value can be computed in lanes from staged values, from what does not change along the row and, where the
+   schedule gathers, from what is read at elements: reading beyond the row's end is harmless only in the private arrays. */
 static bool lanes_fit(const Sixteen *s, IrId v)
 {
     const Lower *l = s->l;
@@ -118,7 +127,9 @@ static bool lanes_fit(const Sixteen *s, IrId v)
     if (op->type.n_dims) return false;
     if (op->type.space == IR_UNIT || op->op == IR_OP_const) return true;
     uint32_t group = l->f->group_of.data[v];
-    if (v != s->v && group != GROUP_NONE) return array_find(l, v) && !array_find(l, v)->of_row;
+    if (v != s->v && array_find(l, v)) return !array_find(l, v)->of_row;
+    if (is_gathered(l, s->x, op, v)) return true;
+    if (v != s->v && group != GROUP_NONE) return false;
     if (op->op == IR_OP_gather) return op->attr.map == s->x->map && !fused_op(l->f, op->args[0])->type.n_dims;
     bool map = (ir_ops[op->op].traits & T_MAP) && !(ir_ops[op->op].traits & T_RANDOM) && op->n_args && op->n_args <= 3;
     for (uint32_t k = 0; k < op->n_args && map; k++) map = lanes_fit(s, op->args[k]);
@@ -138,6 +149,8 @@ static KirId lanes_eval(Sixteen *s, IrId v)
         KirIns load = array_access(l, KIR_load, array_find(l, v)->array, &op->type, s->local, &none);
         load.type.lanes = load.active = (uint8_t)rows_at_once(l);
         value = emit_ins(&l->e, load);
+    } else if (is_gathered(l, s->x, op, v)) {
+        value = rows_gathered(l, v, s->elements);
     } else if (op->op == IR_OP_gather) {
         value = point_eval(l, op->args[0], s->x->row, &none);
     } else {
@@ -174,6 +187,15 @@ static bool takes_lanes(Lower *l, const Staged *to, const StageSpan *x)
     return rows_at_once(l) > 1 && group_kind_of(l->f->f, l->f->m, to->v) == GROUP_MAP && lanes_fit(&s, to->v);
 }
 
+/* The elements at these positions of the span, as many as a vector has. */
+static KirId elements_from(Lower *l, const StageSpan *x, KirId position)
+{
+    Emit *e = &l->e;
+    KirId at = emit_op2(e, KIR_add, position, emit_lanes(e, KIR_I64, rows_at_once(l)));
+    at = emit_op2(e, KIR_min, at, emit_op2(e, KIR_sub, x->to, emit_index(e, 1)));
+    return row_element(l, x->map, at);
+}
+
 static void fill_lanes(Lower *l, const Staged *to, const StageSpan *x)
 {
     Emit *e = &l->e;
@@ -181,6 +203,7 @@ static void fill_lanes(Lower *l, const Staged *to, const StageSpan *x)
     Sixteen s = {.l = l, .x = x, .v = to->v, .known = ARENA_ARRAY(scratch, KirId, to->v + 1)};
     KirId position = emit_for(e, x->from, x->to, rows_at_once(l), KIR_SEQ, rows_label(l, "staged elements"));
     s.local = emit_op2(e, KIR_sub, position, x->base);
+    s.elements = group_tile_of(l)->gathers && x->map != IR_NONE ? elements_from(l, x, position) : KIR_NONE;
     l->filling = to->v; /* a constant is evaluated as if it were anywhere */
     KirId value = lanes_eval(&s, to->v);
     l->filling = IR_NONE;

@@ -323,6 +323,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     find_grains(f, g, &s);
     s.parted = is_parted(f, g, &s);
     s.split = vectors && g->kind == GROUP_ROWS;
+    s.gathers = vectors && f->machine->warps > 1;
     s.together = MOST_TOGETHER;
     s.folded = vectors;
     s.piece = LEAST_PIECE;

@@ -95,6 +95,7 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     case TILE_split: return g->kind == GROUP_ROWS && !f->m->maps.data[g->map].computed;
     case TILE_staged: return g->inner.n > 0;
     case TILE_along_rows: return along || g->kind == GROUP_NEAREST || has_value_without_dims(f, g);
+    case TILE_gathers: return g->kind == GROUP_ROWS && has_value_without_dims(f, g);
     case TILE_together: return n_row_sums(f, g) > 1;
     case TILE_walk:
     case TILE_beside: return group_is_staged(f, g);
