@@ -50,9 +50,9 @@ RtCode rt_sim_links_create(const RtSimTopology *t, int n, RtSimLinks *l, RtStatu
 void rt_sim_links_free(RtSimLinks *l);
 /* Messages, by sender from rank 0 on, that ranks begin at start[n]; finish[n]: when each rank has all that it receives. A link
    carries what it is given in the order of its beginnings, at full rate, and shares its rate among the messages of one
-   sender, which arrive together, alpha behind the last byte. meets: each rank waits until it has sent all, and, as in
-   rt_peers_exchange, hears of every other. */
-void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool meets, const double *start,
+   sender, which arrive together, alpha behind the last byte. waits: a rank waits, as in rt_peers_exchange, until it has
+   sent all as well. */
+void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool waits, const double *start,
                      double *finish);
 
 /* ---- gathers and sums of all ranks ---- */

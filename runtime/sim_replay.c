@@ -76,31 +76,28 @@ static RtCode time_gather(Replay *x, const RtSimStages *s)
     return code;
 }
 
-static RtCode carry_stages(Replay *x, int64_t travel, bool meets)
+static RtCode carry_stages(Replay *x, int64_t travel)
 {
     const RtSimProgram *p = x->p;
     const RtSimStages *s = &x->stages[p->travels[travel].kind == RT_SIM_SUM];
     for (int q = 0; q < p->n; q++) x->piece[q] = p->bytes(p->user, travel, q, q);
     RT_TRY(time_gather(x, s));
-    rt_sim_exchange(&x->links, NULL, 0, meets, x->clock, x->start); /* as in rt_peers_gather, all hear of all */
     for (int q = 0; q < p->n; q++) x->finish[q] = x->clock[q];
-    RT_TRY(rt_sim_stages_run(&x->links, s, x->piece, x->finish, x->st));
-    for (int q = 0; q < p->n; q++) x->finish[q] = fmax(x->finish[q], x->start[q]);
-    return RT_OK;
+    return rt_sim_stages_run(&x->links, s, x->piece, x->finish, x->st);
 }
 
 /* finish[]: when what ranks begin at clock[] is there. */
-static RtCode carry(Replay *x, int64_t travel, bool meets)
+static RtCode carry(Replay *x, int64_t travel, bool waits)
 {
     const RtSimProgram *p = x->p;
     int64_t n = 0;
-    if (p->travels[travel].kind != RT_SIM_ROWS) return carry_stages(x, travel, meets);
+    if (p->travels[travel].kind != RT_SIM_ROWS) return carry_stages(x, travel);
     for (int r = 0; r < p->n; r++)
         for (int q = 0; q < p->n; q++) {
             double bytes = r == q ? 0 : p->bytes(p->user, travel, r, q);
             if (bytes > 0) x->messages[n++] = (RtSimMessage){r, q, bytes};
         }
-    rt_sim_exchange(&x->links, x->messages, n, meets, x->clock, x->finish);
+    rt_sim_exchange(&x->links, x->messages, n, waits, x->clock, x->finish);
     return RT_OK;
 }
 
