@@ -336,6 +336,12 @@ static double made_bytes(const void *user, int64_t travel, int from, int to)
     return from == to || from < to ? ((const Made *)user)->bytes[travel] : 0; /* of a gather: the piece of both */
 }
 
+/* Rounds of a sum: from rank 0 to rank 1, then back. */
+static double round_bytes(const void *user, int64_t travel, int from, int to)
+{
+    return from == travel && to == 1 - travel ? ((const Made *)user)->bytes[travel] : 0;
+}
+
 static void test_replay(void)
 {
     Made m = {{{1, 1}, {10, 10}, {1, 3}, {1, 1}}, {2e9, 8e9}};
@@ -370,6 +376,14 @@ static void test_replay(void)
     CHECK(!rt_sim_replay(&p, &t, RT_SIM_BLOCKING, RT_SIM_FLAT, &r, &st) && near(r.copy_s[0], 9) &&
           near(r.copy_s[1], 9));
     CHECK(near(r.run_s, 1 + 9 + 9.5 + 9 + 14));
+    /* a round begins when what the one before it brings is there, also in overlap; nothing is copied */
+    RtSimTravel rounds[] = {{.made = 0, .reader = 1, .kind = RT_SIM_ROUND},
+                            {.made = 0, .reader = 1, .kind = RT_SIM_ROUND, .follows = true}};
+    Made sum = {{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, {1e9, 2e9}};
+    RtSimProgram back = {2, 4, 2, rounds, 1, made_step, round_bytes, &sum};
+    for (int order = RT_SIM_BLOCKING; order <= RT_SIM_TAC; order++)
+        CHECK(!rt_sim_replay(&back, &t, (RtSimOrder)order, RT_SIM_FLAT, &r, &st) && near(r.run_s, 1 + 1.5 + 2.5 + 1) &&
+              r.copy_s[1] == 0 && r.messages == 2);
     /* pieces of 1e9 from both to both */
     turned[0].kind = RT_SIM_GATHER;
     m.bytes[0] = 1e9;
