@@ -49,8 +49,8 @@ static double bytes_to(const void *user, int64_t travel, int from, int to)
 {
     const Sim *s = user;
     const RtTravel *t = &s->seats[from].travels[s->listed[travel]];
-    if (!t->rows_to) return (double)t->bytes_out / (s->n - 1);
-    return (double)t->rows_to[to] * (double)t->row_bytes;
+    if (from == to && t->round >= 0) return (double)t->sum_bytes / s->n; /* a piece of it, by other shapes */
+    return (double)rt_travel_rows(s->seats[from].e->across, t, to) * (double)t->row_bytes;
 }
 
 /* ---- which steps make and read what travels ---------------------------------------------------------------------- */
@@ -81,8 +81,12 @@ static bool writes(const RtExec *e, int64_t step, int64_t buffer)
 
 static RtSimTravel travel_of(const RtExec *e, const RtTravel *t)
 {
-    RtSimTravel x = {
-        .step = t->step, .before = !strcmp(t->kind, "operands"), .kind = t->rows_to ? RT_SIM_ROWS : RT_SIM_GATHER};
+    RtSimTravel x = {.step = t->step,
+                     .before = !strcmp(t->kind, "operands"),
+                     .kind = t->rows_to      ? RT_SIM_ROWS
+                             : t->round >= 0 ? RT_SIM_ROUND
+                                             : RT_SIM_GATHER,
+                     .follows = t->round > 0};
     if (x.before) {
         x.reader = t->step;
         for (x.made = t->step - 1; x.made >= 0 && !writes(e, x.made, t->buffer);) x.made--;
@@ -93,26 +97,17 @@ static RtSimTravel travel_of(const RtExec *e, const RtTravel *t)
     return x;
 }
 
-/* Partial sums of which each rank merges a piece, and then sends it to all: two entries of the list, one sum. */
-static bool is_sum(const Sim *s, int64_t i)
-{
-    const RtTravel *t = &s->seats[0].travels[i];
-    return i + 1 < s->n_travels && !strcmp(t[0].kind, "partials") && !strcmp(t[1].kind, "results") &&
-           t[0].step == t[1].step && t[0].buffer == t[1].buffer;
-}
-
-/* Those that are there before a run go first. */
-static int64_t list_travels(Sim *s, RtSimTravel *out)
+/* Those that are there before a run go first. built: sums travel in their rounds; else a sum is one, of whatever shape. */
+static int64_t list_travels(Sim *s, bool built, RtSimTravel *out)
 {
     const Seat *seat = &s->seats[0];
     int64_t n = 0;
     for (int given = 1; given >= 0; given--)
         for (int64_t i = 0; i < s->n_travels; i++) {
             const RtTravel *t = &seat->travels[i];
-            if (t->once || (t->step < 0) != given) continue;
-            bool sums = is_sum(s, i);
+            if (t->once || (t->step < 0) != given || (!built && t->round > 0)) continue;
             out[n] = travel_of(seat->e, t);
-            if (sums) out[n].kind = RT_SIM_SUM, i++; /* its pieces are those of the results */
+            if (!built && t->round == 0) out[n].kind = RT_SIM_SUM;
             s->listed[n++] = i;
         }
     return n;
@@ -121,29 +116,39 @@ static int64_t list_travels(Sim *s, RtSimTravel *out)
 /* ---- a program --------------------------------------------------------------------------------------------------- */
 
 typedef struct Answer {
-    RtSimResult shapes[RT_SIM_N_SHAPES]; /* of blocking order; as built: flat */
+    RtSimResult as[RT_SIM_N_ORDERS];     /* sums as built */
+    RtSimResult shapes[RT_SIM_N_SHAPES]; /* of blocking order, sums of this shape */
     bool has[RT_SIM_N_SHAPES];
-    RtSimShape best;
-    RtSimResult overlap[RT_SIM_N_ORDERS]; /* with gathers as built */
-    RtSimResult both;                     /* overlap by TAC, the best gathers */
-    double one_s;                         /* of one process that has all */
-    int64_t rounds, once;                 /* bytes that are sent once */
+    int best;             /* of the shapes; -1: as built is the best */
+    RtSimResult both;     /* overlap by TAC, the best shape */
+    double one_s;         /* of one process that has all */
+    int64_t rounds, once; /* bytes that are sent once */
 } Answer;
 
-static RtCode replay_all(const Sim *s, const RtSimProgram *p, Answer *a)
+static RtCode replay_built(Sim *s, RtSimProgram *p, RtSimTravel *travels, Answer *a)
+{
+    a->rounds = p->n_travels = list_travels(s, true, travels);
+    for (int order = 0; order < RT_SIM_N_ORDERS; order++)
+        RT_TRY(rt_sim_replay(p, &s->topology, (RtSimOrder)order, RT_SIM_FLAT, &a->as[order], s->st));
+    return RT_OK;
+}
+
+static RtCode replay_shapes(Sim *s, RtSimProgram *p, RtSimTravel *travels, Answer *a)
 {
     RtStatus none;
+    double least = a->as[RT_SIM_BLOCKING].run_s;
+    a->best = -1;
+    a->both = a->as[RT_SIM_TAC];
+    p->n_travels = list_travels(s, false, travels);
     for (int shape = 0; shape < RT_SIM_N_SHAPES; shape++) {
         bool refused = shape == RT_SIM_STAGED; /* groups may not divide the ranks */
         RtCode code = rt_sim_replay(p, &s->topology, RT_SIM_BLOCKING, (RtSimShape)shape, &a->shapes[shape],
                                     refused ? &none : s->st);
         a->has[shape] = !code;
         if (code && !(refused && code == RT_E_SIM_TOPOLOGY)) return code;
-        if (!code && a->shapes[shape].gathers_s < a->shapes[a->best].gathers_s) a->best = (RtSimShape)shape;
+        if (!code && a->shapes[shape].run_s < least) a->best = shape, least = a->shapes[shape].run_s;
     }
-    for (int order = RT_SIM_AS_MADE; order < RT_SIM_N_ORDERS; order++)
-        RT_TRY(rt_sim_replay(p, &s->topology, (RtSimOrder)order, RT_SIM_FLAT, &a->overlap[order], s->st));
-    return rt_sim_replay(p, &s->topology, RT_SIM_TAC, a->best, &a->both, s->st);
+    return a->best < 0 ? RT_OK : rt_sim_replay(p, &s->topology, RT_SIM_TAC, (RtSimShape)a->best, &a->both, s->st);
 }
 
 static RtCode answer(Sim *s, Answer *a)
@@ -154,19 +159,18 @@ static RtCode answer(Sim *s, Answer *a)
     RT_TRY(rt_alloc(&travels, s->n_travels + 1, sizeof *travels, "a simulated run", s->st));
     RtSimProgram p = {.n = s->n,
                       .n_steps = e->program->n_steps,
-                      .n_travels = list_travels(s, travels),
                       .travels = travels,
                       .copy_s = s->times.copy_s,
                       .step_s = step_s,
                       .bytes = bytes_to,
                       .user = s};
-    for (int64_t i = 0; i < p.n_travels; i++) a->rounds += travels[i].kind == RT_SIM_SUM ? 2 : 1;
     for (int q = 0; q < s->n; q++)
         for (int64_t i = 0; i < s->n_travels; i++)
             if (s->seats[q].travels[i].once) a->once += s->seats[q].travels[i].bytes_out;
     for (int64_t i = 0; i < p.n_steps; i++)
         a->one_s += scaled(s, i, s->seats[0].ranks ? rt_ranks_work(s->seats[0].ranks, e, i) : rt_exec_work(e, i));
-    RtCode code = replay_all(s, &p, a);
+    RtCode code = replay_built(s, &p, travels, a);
+    if (!code) code = replay_shapes(s, &p, travels, a);
     free(travels);
     return code;
 }
@@ -183,14 +187,15 @@ static double efficiency(const Sim *s, const Answer *a, double run_s)
     return run_s > 0 ? a->one_s / run_s / s->n : 1;
 }
 
+static const char *best_name(const Answer *a) { return a->best < 0 ? "built" : rt_sim_shapes[a->best]; }
+
 static void text_answer(const Sim *s, const Answer *a)
 {
-    const RtSimResult *r = &a->shapes[RT_SIM_FLAT];
+    const RtSimResult *r = &a->as[RT_SIM_BLOCKING];
     const char *sep = "";
     printf("\n%s: %.3f ms a run, one process %.3f ms: efficiency %.3f; with full overlap %.3f ms, %.3f\n",
            rt_string(s->c->model, s->c->model->programs[s->program].name), r->run_s * 1e3, a->one_s * 1e3,
-           efficiency(s, a, r->run_s), a->overlap[RT_SIM_TAC].run_s * 1e3,
-           efficiency(s, a, a->overlap[RT_SIM_TAC].run_s));
+           efficiency(s, a, r->run_s), a->as[RT_SIM_TAC].run_s * 1e3, efficiency(s, a, a->as[RT_SIM_TAC].run_s));
     printf("  a rank computes %.3f ms (%.3f at most), copies rows for %.3f ms (%.3f), waits %.3f ms (%.3f)\n",
            r->compute_s[0] * 1e3, r->compute_s[1] * 1e3, r->copy_s[0] * 1e3, r->copy_s[1] * 1e3, r->wait_s[0] * 1e3,
            r->wait_s[1] * 1e3);
@@ -198,12 +203,11 @@ static void text_answer(const Sim *s, const Answer *a)
     for (int j = 0; j < s->topology.n_levels; j++, sep = ", ")
         printf("%s%s %.0f", sep, s->topology.levels[j].name, r->bytes[j]);
     printf("); before the first run %lld more\n", (long long)a->once);
-    if (r->gathers_s == 0) return;
-    printf("  gathers of sums take");
+    if (a->shapes[RT_SIM_FLAT].gathers_s == 0) return;
+    printf("  a run by other shapes of sums:");
     for (int i = 0; i < RT_SIM_N_SHAPES; i++)
-        if (a->has[i]) printf("%s %s %.3f ms", i ? "," : "", rt_sim_shapes[i], a->shapes[i].gathers_s * 1e3);
-    printf("; %s: a run takes %.3f ms, with full overlap %.3f ms\n", rt_sim_shapes[a->best],
-           a->shapes[a->best].run_s * 1e3, a->both.run_s * 1e3);
+        if (a->has[i]) printf("%s %s %.3f ms", i ? "," : "", rt_sim_shapes[i], a->shapes[i].run_s * 1e3);
+    printf("; the best, %s, with full overlap %.3f ms\n", best_name(a), a->both.run_s * 1e3);
 }
 
 static void json_result(const Sim *s, const char *name, const RtSimResult *r)
@@ -224,16 +228,16 @@ static void json_result(const Sim *s, const char *name, const RtSimResult *r)
 static void json_answer(const Sim *s, const Answer *a)
 {
     static const char *const orders[] = {"blocking", "overlap_as_made", "overlap_tic", "overlap_tac"};
-    const RtSimResult *r = &a->shapes[RT_SIM_FLAT];
+    const RtSimResult *r = &a->as[RT_SIM_BLOCKING];
     printf(",\n  ");
     rt_json_put_string(stdout, rt_string(s->c->model, s->c->model->programs[s->program].name));
     printf(": {\"rounds\": %lld, \"bytes\": %.0f, \"bytes_once\": %lld, \"one_process_s\": %.9g, \"efficiency\": %.6f, "
            "\"efficiency_overlap\": %.6f, \"best_gathers\": \"%s\"",
            (long long)a->rounds, bytes_of(s, r), (long long)a->once, a->one_s, efficiency(s, a, r->run_s),
-           efficiency(s, a, a->overlap[RT_SIM_TAC].run_s), rt_sim_shapes[a->best]);
+           efficiency(s, a, a->as[RT_SIM_TAC].run_s), best_name(a));
     json_result(s, orders[RT_SIM_BLOCKING], r);
-    for (int i = RT_SIM_AS_MADE; i < RT_SIM_N_ORDERS; i++) json_result(s, orders[i], &a->overlap[i]);
-    for (int i = RT_SIM_FLAT + 1; i < RT_SIM_N_SHAPES; i++) {
+    for (int i = RT_SIM_AS_MADE; i < RT_SIM_N_ORDERS; i++) json_result(s, orders[i], &a->as[i]);
+    for (int i = 0; i < RT_SIM_N_SHAPES; i++) {
         char name[32];
         snprintf(name, sizeof name, "gathers_%s", rt_sim_shapes[i]);
         if (a->has[i]) json_result(s, name, &a->shapes[i]);

@@ -1,5 +1,6 @@
 /* Messages between processes (see peers.h): a header before each says where the sender is and what follows, and is
-   checked before anything that follows is received. Calls that were begun and are not over are flights; each peer's
+   checked before anything that follows is received. Where a call has no bytes from one process to another, nothing is sent:
+   both know it. Calls that were begun and are not over are flights; each peer's
    messages are moved in the order of the calls, those of one call at a time. All that waits does so in `move_until`. What
    carries the bytes is a transport. */
 #include "runtime/peers.h"
@@ -19,7 +20,7 @@ static const double DEADLINE_S = 60, SPEAK_S = 5, SUSPENDED_NS = 5e8;
 typedef enum { EXCHANGE, GATHER, SAME, AGREE, N_KINDS } Kind;
 static const char *const kind_names[N_KINDS] = {"exchange", "gather", "comparison", "agreement"};
 
-typedef struct Header { /* before each message, also one of no bytes */
+typedef struct Header { /* before each message */
     uint32_t magic, kind, site, rank;
     uint64_t call; /* of the sender: 1, 2, ... */
     int64_t bytes; /* that follow */
@@ -56,10 +57,9 @@ struct RtPeers {
     double deadline_s;
     Flight *flights; /* [n_flights] in any order; their numbers are given to who finishes them */
     int n_flights;
-    uint64_t *sending, *receiving; /* [n] the call whose message to or from a peer is moved next */
-    double left_ns;                /* when this module was left, where calls are in flight */
-    int64_t *each;                 /* [n] sizes */
-    char *given;                   /* [n][GIVEN] what processes compare */
+    double left_ns; /* when this module was left, where calls are in flight */
+    int64_t *each;  /* [n] sizes */
+    char *given;    /* [n][GIVEN] what processes compare */
     uint64_t calls;
     const char *question;    /* of a comparison */
     Site *pages[SITE_PAGES]; /* [SITE_PAGE] each, or NULL */
@@ -175,11 +175,16 @@ static RtCode check_header(const RtPeers *p, const Link *l, int q, RtStatus *st)
 
 /* ---- calls in flight ---- */
 
-static Flight *flight_of(const RtPeers *p, uint64_t call)
+/* The earliest call whose message to peer q, or from it, is not through. */
+static Flight *flight_next(const RtPeers *p, int q, bool out)
 {
-    for (int i = 0; i < p->n_flights; i++)
-        if (p->flights[i].used && p->flights[i].call == call) return &p->flights[i];
-    return NULL;
+    Flight *next = NULL;
+    for (int i = 0; i < p->n_flights; i++) {
+        Flight *f = &p->flights[i];
+        if (!f->used || (out ? f->links[q].sending : f->links[q].receiving) == DONE) continue;
+        if (!next || f->call < next->call) next = f;
+    }
+    return next;
 }
 
 /* The earliest call that is not over: what is moved now, or next, is its. */
@@ -207,12 +212,12 @@ static void leave(RtPeers *p) { p->left_ns = rt_now_ns(); }
 static void send_next(RtPeers *p, int q)
 {
     RtMove *out = &p->t->out[q];
-    for (Flight *f; !out->left && (f = flight_of(p, p->sending[q]));) {
+    for (Flight *f; !out->left && (f = flight_next(p, q, true));) {
         Link *l = &f->links[q];
         l->sending++;
         if (l->sending == HEADER) *out = (RtMove){(char *)&l->sent, sizeof l->sent};
         if (l->sending == PAYLOAD) *out = l->out;
-        if (l->sending == DONE) f->open--, p->sending[q]++;
+        if (l->sending == DONE) f->open--;
     }
 }
 
@@ -220,7 +225,7 @@ static RtCode receive_next(RtPeers *p, int q, RtStatus *st)
 {
     char here[160];
     RtMove *in = &p->t->in[q];
-    for (Flight *f; !in->left && (f = flight_of(p, p->receiving[q]));) {
+    for (Flight *f; !in->left && (f = flight_next(p, q, false));) {
         Link *l = &f->links[q];
         l->receiving++;
         if (l->receiving == HEADER) *in = (RtMove){(char *)&l->got, sizeof l->got};
@@ -232,7 +237,7 @@ static RtCode receive_next(RtPeers *p, int q, RtStatus *st)
             if (l->got.payload_sum != checksum(l->in.p, l->in.left))
                 return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got %lld damaged bytes from rank %d, in %s",
                                p->rank, (long long)l->in.left, q, where(p, &l->sent, here, sizeof here));
-            f->open--, p->receiving[q]++;
+            f->open--;
         }
     }
     return RT_OK;
@@ -353,16 +358,18 @@ static RtCode flight_begin(RtPeers *p, int flight, Kind kind, uint32_t site, Sit
         return broken(p, st);
     }
     if (out->left && out->p != in->p) memmove(in->p, out->p, (size_t)out->left);
-    *f = (Flight){.used = true, .call = p->calls, .site = s, .links = f->links, .open = 2 * (p->n - 1)};
+    *f = (Flight){.used = true, .call = p->calls, .site = s, .links = f->links};
     for (int q = 0; q < p->n; q++) {
         Link *l = &f->links[q];
+        assert(l->out.left >= 0 && l->in.left >= 0);
+        l->sending = q == p->rank || !l->out.left ? DONE : QUEUED;
+        l->receiving = q == p->rank || !l->in.left ? DONE : QUEUED;
+        f->open += (l->sending == QUEUED) + (l->receiving == QUEUED);
         if (q == p->rank) continue;
         if (l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
             summed = l->out;
             sum = checksum(summed.p, summed.left);
         }
-        assert(l->out.left >= 0 && l->in.left >= 0);
-        l->sending = l->receiving = QUEUED;
         l->sent = (Header){.magic = MAGIC,
                            .kind = kind,
                            .site = site,
@@ -614,8 +621,6 @@ static void peers_free(RtPeers *p)
     for (int i = 0; i < SITE_PAGES; i++) free(p->pages[i]);
     for (int i = 0; i < p->n_flights; i++) free(p->flights[i].links);
     free(p->flights);
-    free(p->sending);
-    free(p->receiving);
     free(p->each);
     free(p->given);
     free(p->ledger);
@@ -642,8 +647,6 @@ RtCode rt_peers_over(RtTransport *t, const RtPeersOptions *o, RtPeers **out, RtS
     *out = NULL;
     assert(n >= 1 && n <= RT_PEERS_MOST && (!t || (t->rank >= 0 && t->rank < n)));
     RtCode code = rt_alloc(&p, 1, sizeof *p, "the processes of a run", &own);
-    if (!code) code = rt_alloc(&p->sending, n, sizeof *p->sending, "the processes of a run", &own);
-    if (!code) code = rt_alloc(&p->receiving, n, sizeof *p->receiving, "the processes of a run", &own);
     if (!code) code = rt_alloc(&p->each, n, sizeof *p->each, "the processes of a run", &own);
     if (!code) code = rt_alloc(&p->given, n, GIVEN, "the processes of a run", &own);
     if (!code && o && o->ledger) code = rt_alloc(&p->ledger, (int64_t)strlen(o->ledger) + 1, 1, "a path", &own);
@@ -655,7 +658,6 @@ RtCode rt_peers_over(RtTransport *t, const RtPeersOptions *o, RtPeers **out, RtS
     }
     p->t = t;
     p->n = n;
-    for (int q = 0; q < n; q++) p->sending[q] = p->receiving[q] = 1; /* the first call */
     p->rank = t ? t->rank : 0;
     p->deadline_s = o && o->deadline_s > 0 ? o->deadline_s : DEADLINE_S;
     if (p->ledger) strcpy(p->ledger, o->ledger);

@@ -144,11 +144,16 @@ typedef struct RtTravel { /* what travels each time that a program runs */
     int64_t rows_out, bytes_out; /* from this process to others */
     int site;
     int64_t buffer;
-    const int64_t *rows_to; /* [ranks] also to itself; NULL: as many to each */
+    const int64_t *rows_to; /* [ranks] also to itself; NULL: what rt_travel_rows says */
     int64_t rounds;
+    int64_t divided, sum; /* a sum that processes merge together, and */
+    int round;            /* which of its rounds it is; -1: of none */
+    int64_t sum_bytes;
 } RtTravel;
 /* Lists what travels in a run, in the order of steps, and returns how many entries that are. out NULL: only counts. */
 int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
+/* Rows from this process to another. */
+int64_t rt_travel_rows(const struct RtAcross *a, const RtTravel *t, int to);
 
 /* Bytes that a step moves by its cost formula, or operations where it says no bytes: of this process's share of it, of one process that has the
    whole graph, and of a program that no processes share. */

@@ -2,7 +2,7 @@
 
      total    one process: leaves of 512 rows in 12 blocks, whose sums are merged as a tree
               3 processes: rows of blocks 0 to 3, 4 to 7, 8 to 11 are sent to one each, in the order of one process;
-              then all send one another their sums, and all merge them
+              then they merge the sums together (ranks_merge.c). Many processes cut the tree into more blocks than one does
 
    The kernels are those of one process: what they address as row i of all rows is a row of what was received. */
 #include "runtime/blocks.h"
@@ -146,8 +146,8 @@ static int32_t part_of(const int64_t *bounds, int64_t i)
     return q;
 }
 
-/* 0, 1, 2, ... where the step's kernel asks for maps or ids of its rows. */
-static RtCode make_counting(RtAcross *a, RtDivided *d, RtStatus *st)
+/* 0, 1, 2, ... where the step's kernel asks for maps of its rows, and from `first` on where it asks for ids. */
+static RtCode make_counting(RtAcross *a, RtDivided *d, int64_t first, RtStatus *st)
 {
     const RtCall *c = rt_step_call(a->e->model, across_def(a, d->step));
     bool maps = false, ids = false;
@@ -162,7 +162,7 @@ static RtCode make_counting(RtAcross *a, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; maps && i < d->n_rows + 64; i++) count[i] = (int32_t)(d->first + i);
     if (maps) d->counting = (int32_t *)((uintptr_t)count - (uintptr_t)(4 * d->first));
     if (ids) RT_TRY(take(d, d->n_rows + 64, 8, &d->ids, st));
-    for (int64_t i = 0; ids && i < d->n_rows + 64; i++) d->ids[i] = d->first + i;
+    for (int64_t i = 0; ids && i < d->n_rows + 64; i++) d->ids[i] = first + i;
     if (ids) d->ids = (int64_t *)((uintptr_t)d->ids - (uintptr_t)(8 * d->first));
     return RT_OK;
 }
@@ -207,9 +207,12 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
     int64_t space = across_def(a, d->step)->over;
     const RtRankSpace *s = &r->spaces[space];
     const RtCount *extent = &rt_step_call(a->e->model, across_def(a, d->step))->extent;
-    RtBlocks b = rt_blocks(s->total, extent->block, extent->max);
+    bool merges = rt_merge_can(a, d->step);
+    RtBlocks b = rt_blocks(s->total, extent->block, merges ? rt_merge_blocks_most(a, extent->max) : extent->max);
     RT_TRY(find_places(a, d->step, space, st));
     for (int q = 0; q <= r->n; q++) d->bounds[q] = b.n * q / r->n;
+    d->cut = b;
+    d->n_units = b.n;
     d->from = d->bounds[r->rank];
     d->to = d->bounds[r->rank + 1];
     int64_t end = d->to * b.rows < s->total ? d->to * b.rows : s->total;
@@ -220,6 +223,13 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
     if (ship->n_in != d->n_rows)
         return rt_fail(st, RT_E_RANKS_PARTS, NULL, "make the parts again: gnnc data partition",
                        "%lld rows of a block of %lld have owners", (long long)ship->n_in, (long long)d->n_rows);
+    int64_t first = d->first;
+    if (merges) { /* in memory that is planned for the blocks of one process */
+        RT_TRY(rt_merge_make(a, d, st));
+        d->to -= d->from;
+        d->from = d->first = 0;
+        assert(d->to * (1 + b.levels) <= rt_blocks(s->total, extent->block, extent->max).slots);
+    }
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         sent_rows(x, ship, d->n_rows, d->first);
@@ -230,7 +240,7 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
         x->rows = images;
         if (a->e->model->maps[x->image].partial) return refuse(a, d->step, "not every row has an image", st);
     }
-    return make_counting(a, d, st);
+    return make_counting(a, d, first, st);
 }
 
 /* ---- sums for rows that every process has ------------------------------------------------------------------------ */
@@ -378,7 +388,7 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
         const RtShip *ship = x->image < 0 ? &d->rows : &d->images[x->image];
         sent_rows(x, ship, ship->n_in, 0);
     }
-    return code ? code : make_counting(a, d, st);
+    return code ? code : make_counting(a, d, 0, st);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -445,6 +455,12 @@ static RtCode check_args(const RtAcross *a, const RtDivided *d, RtStatus *st)
 static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c)
 {
     const RtStep *s = across_def(a, d->step);
+    if (d->merges && c->space == s->over) {
+        if (c->kind == RT_COUNT_SPACE) return d->n_rows;
+        if (c->kind == RT_COUNT_BLOCKS) return d->to;
+        if (c->kind == RT_COUNT_BLOCK_ROWS) return d->cut.rows;
+        if (c->kind == RT_COUNT_BLOCK_LEVELS) return d->cut.levels;
+    }
     if (c->kind != RT_COUNT_SPACE) return rt_count_value(a->e->graph, c, RT_OWNED);
     if (s->work == RT_TOTALS && c->space == s->over) return a->r->spaces[c->space].total;
     if (s->work == RT_SUMS && c->space == a->e->model->maps[s->under].from) return d->n_rows;
@@ -547,8 +563,8 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     const RtStep *s = across_def(a, step);
     *d = (RtDivided){.step = step};
     RT_TRY(list_results(a, d, st));
-    if (rt_partial_can(a, step)) return rt_partial_make(a, d, st);
     RT_TRY(take(d, a->r->n + 1, 8, &d->bounds, st));
+    if (a->r->local_sums && rt_merge_can(a, step)) return rt_partial_make(a, d, st);
     RT_TRY(rt_alloc(&d->sent, s->n_touches, sizeof *d->sent, what, st));
     for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_is_sent(a, across_touch(a, step, i))) RT_TRY(add_sent(a, d, across_touch(a, step, i), st));
@@ -598,7 +614,7 @@ void rt_divided_bind(RtAcross *a, RtDivided *d)
 {
     const RtStep *s = across_def(a, d->step);
     for (int64_t k = 0; k < d->n_sent; k++) d->sent[k].there = false;
-    if (d->merges) rt_partial_bind(a, d);
+    if (d->own) rt_partial_bind(a, d);
     /* steps that merge blocks of a total ask whether there are rows */
     for (int64_t i = d->step + 1; i < a->e->program->n_steps && s->work == RT_TOTALS; i++) {
         const RtCall *c = rt_step_call(a->e->model, across_def(a, i));
@@ -621,7 +637,7 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
     enum { MOST = 64 };
     const RtExecStep *x = &a->e->steps[d->step];
     int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
-    assert(d->merges || x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
+    assert(d->own || x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
     if (a->overlap) rt_overlap_iterate(a, d->step, d->from, d->to);
@@ -630,7 +646,7 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
 
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
 {
-    if (d->merges) return rt_partial_run(a, d, st);
+    if (d->own) return rt_partial_run(a, d, st);
     RT_TRY(fill_args(a, d, st));
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
@@ -646,5 +662,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
         x->there = x->once;
     }
     rt_divided_iterate(a, d);
-    return gather_results(a, d, st);
+    if (!d->merges) return gather_results(a, d, st);
+    for (int64_t i = 0; i < d->n_results; i++) RT_TRY(rt_merge_run(a, d, i, st));
+    return RT_OK;
 }

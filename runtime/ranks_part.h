@@ -1,5 +1,6 @@
 /* What the files ranks_*.c share. Private to them. */
 #pragma once
+#include "runtime/blocks.h"
 #include "runtime/ranks.h"
 
 /* Rows of a buffer that travel to the step that reads them. */
@@ -26,7 +27,7 @@ typedef struct RtSent {
 typedef struct RtDivided {
     int64_t step;
     int64_t from, to;      /* iterations of this process */
-    int64_t *bounds;       /* [ranks + 1] of all */
+    int64_t *bounds;       /* [ranks + 1] of all: blocks or rows; where merged, units whose sums each process has */
     int64_t first, n_rows; /* totals: rows of its blocks; column sums: elements of its rows */
     RtSent *sent;
     int64_t n_sent;
@@ -39,8 +40,12 @@ typedef struct RtDivided {
     int32_t *counting;
     int64_t *ids;
     int64_t *results, n_results; /* buffers whose rows its iterations make */
-    /* ranks_partial.c: each process makes whole sums of its own rows, and nothing is sent before. NULL: as above */
+    /* ranks_merge.c: sums of units are merged by processes together. Kernels know the blocks of this process alone, from 0
+       on. NULL: all get the results of all iterations, and steps of the program merge them */
     int64_t *merges;   /* [n_results] RT_ADDS ... */
+    int64_t n_units;   /* of all processes: blocks; or processes, where each sums its own rows */
+    RtBlocks cut;      /* totals: of all rows */
+    bool own;          /* ranks_partial.c: each process makes whole sums of its own rows, and nothing is sent before */
     int32_t *elements; /* column sums: those that are owned, by row */
     RtBlock *blocks;
     int64_t n_blocks, cap_blocks;
@@ -122,15 +127,27 @@ static inline int64_t rt_sent_rounds(const RtSent *x) { return (x->row_bytes + x
 RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st);
 void rt_divided_iterate(const RtAcross *a, const RtDivided *d); /* this process's iterations */
 
-/* Whether each process can make the step's sums of its own rows, and is to. */
-bool rt_partial_can(const RtAcross *a, int64_t step);
+/* Sums that each process makes of its own rows (ranks_partial.c). */
 RtCode rt_partial_make(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_partial_bind(RtAcross *a, RtDivided *d);
 RtCode rt_partial_run(RtAcross *a, RtDivided *d, RtStatus *st);
-/* Elements of the i-th sum that this process sends: those that others merge, and what it has merged, which it sends where
-   the sum is sliced. */
-void rt_partial_counts(const RtAcross *a, const RtDivided *d, int64_t i, int64_t *sent, int64_t *merged);
-bool rt_partial_is_sliced(const RtAcross *a, const RtDivided *d, int64_t i);
+
+/* Sums that processes merge together (ranks_merge.c). Whether all that a step sums can be, without other bits. */
+bool rt_merge_can(const RtAcross *a, int64_t step);
+/* At most so many blocks of a total, where one process makes `most`: as many more as processes have work by them. */
+int64_t rt_merge_blocks_most(const RtAcross *a, int64_t most);
+/* Once d says its units. */
+RtCode rt_merge_make(RtAcross *a, RtDivided *d, RtStatus *st);
+/* The i-th sum travels in so many rounds: first to those who merge it, then, where slices are merged, back. In a round
+   this process sends so many elements of it to another. */
+int rt_merge_rounds(const RtAcross *a, const RtDivided *d, int64_t i);
+int64_t rt_merge_bytes(const RtAcross *a, const RtDivided *d, int64_t i); /* of the sum */
+bool rt_merge_is_back(const RtAcross *a, const RtDivided *d, int64_t i, int round);
+int64_t rt_merge_elements(const RtAcross *a, const RtDivided *d, int64_t i, int round, int to);
+/* The sums of this process's blocks, at the first of them: where it makes whole sums of its own rows. */
+void rt_merge_own(const RtAcross *a, const RtDivided *d, int64_t i);
+/* The first row of the i-th result, of all units. */
+RtCode rt_merge_run(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st);
 
 /* The policy of r->policy, where a is a step of training. Called by all processes together. */
 typedef struct RtPolicyRun RtPolicyRun;

@@ -2,64 +2,10 @@
    the operands of all.
 
      total    leaves of 512 of the rows that a process owns, in its blocks, whose sums it merges as one process does;
-              then all processes merge theirs, from the first to the last
-     column   the elements that a process owns, in its order; likewise
-
-   Longer sums are merged by slices: each process gets a slice of all sums, merges it and sends it to all. An element has
-   the same bits either way, and in all processes. */
-#include "runtime/blocks.h"
+              then all processes merge theirs, as the same tree would blocks (ranks_merge.c)
+     column   the elements that a process owns, in its order; likewise */
 #include "runtime/ranks_part.h"
 #include <assert.h>
-#include <string.h>
-
-static const char what[] = "sums of several processes";
-
-enum { SLICED_FROM = 4096 }; /* bytes of a sum */
-
-/* ---- merging ----------------------------------------------------------------------------------------------------- */
-
-#define MERGE(T)                                                                                                       \
-    {                                                                                                                  \
-        T *x = to;                                                                                                     \
-        const T *y = from;                                                                                             \
-        if (how == RT_ADDS)                                                                                            \
-            for (int64_t i = 0; i < n; i++) x[i] += y[i];                                                              \
-        else if (how == RT_MULTIPLIES)                                                                                 \
-            for (int64_t i = 0; i < n; i++) x[i] *= y[i];                                                              \
-        else if (how == RT_RAISES)                                                                                     \
-            for (int64_t i = 0; i < n; i++) x[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i]; /* NaN stays */          \
-        else                                                                                                           \
-            for (int64_t i = 0; i < n; i++) x[i] = x[i] < y[i] || x[i] != x[i] ? x[i] : y[i];                          \
-    }
-
-/* to[i] = to[i] and from[i] together, of n elements. */
-static void merge(int64_t how, int64_t elem, void *to, const void *from, int64_t n)
-{
-    switch (elem) {
-    case RT_K_F32: MERGE(float) break;
-    case RT_K_F64: MERGE(double) break;
-    case RT_K_I32: MERGE(int32_t) break;
-    default: MERGE(int64_t) break;
-    }
-}
-
-static bool can_merge(const RtStep *s, int64_t how, int64_t elem)
-{
-    /* a maximum of no elements of a row has a number of its own, which is no maximum of others */
-    bool known = s->work == RT_TOTALS ? how >= RT_ADDS : how == RT_ADDS;
-    return known && (elem == RT_K_F32 || elem == RT_K_F64 || elem == RT_K_I32 || elem == RT_K_I64);
-}
-
-bool rt_partial_can(const RtAcross *a, int64_t step)
-{
-    const RtStep *s = across_def(a, step);
-    if (!a->r->local_sums) return false;
-    for (int64_t i = 0; i < s->n_touches; i++) {
-        const RtTouch *t = &a->e->model->touches[s->first_touch + i];
-        if (t->writes && !can_merge(s, t->writes, across_buffer(a, t->buffer)->elem)) return false;
-    }
-    return true;
-}
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -96,46 +42,11 @@ static RtCode list_elements(const RtAcross *a, RtDivided *d, RtStatus *st)
     return RT_OK;
 }
 
-static int64_t sum_count(const RtAcross *a, const RtDivided *d, int64_t i)
-{
-    const RtBuffer *b = across_buffer(a, d->results[i]);
-    return across_def(a, d->step)->work == RT_TOTALS ? b->width : d->to * b->width;
-}
-
-static int64_t elem_bytes(const RtAcross *a, const RtDivided *d, int64_t i)
-{
-    return rt_elem_bytes(across_buffer(a, d->results[i])->elem);
-}
-
-bool rt_partial_is_sliced(const RtAcross *a, const RtDivided *d, int64_t i)
-{
-    return a->r->n > 2 && sum_count(a, d, i) * elem_bytes(a, d, i) >= SLICED_FROM;
-}
-
-/* Elements from slice[rank] of the i-th sum on are this process's to merge. */
-static int64_t slice(const RtAcross *a, const RtDivided *d, int64_t i, int rank)
-{
-    return sum_count(a, d, i) * rank / a->r->n;
-}
-
-/* Elements that this process sends of the i-th sum: those that others merge, and what it has merged. */
-void rt_partial_counts(const RtAcross *a, const RtDivided *d, int64_t i, int64_t *sent, int64_t *merged)
-{
-    int64_t n = sum_count(a, d, i), own = slice(a, d, i, a->r->rank + 1) - slice(a, d, i, a->r->rank);
-    bool sliced = rt_partial_is_sliced(a, d, i);
-    *sent = sliced ? n - own : n * (a->r->n - 1);
-    *merged = sliced ? own * (a->r->n - 1) : 0;
-}
-
 RtCode rt_partial_make(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     const RtStep *s = across_def(a, d->step);
     const RtCount *extent = &rt_step_call(a->e->model, s)->extent;
-    RT_TRY(take(d, s->n_touches, 8, &d->merges, st));
-    for (int64_t i = 0, n = 0; i < s->n_touches; i++) {
-        const RtTouch *t = &a->e->model->touches[s->first_touch + i];
-        if (t->writes) d->merges[n++] = t->writes;
-    }
+    d->own = true;
     d->to = a->r->graph->spaces[s->over].count;
     if (s->work == RT_TOTALS) {
         RtBlocks own = rt_blocks(a->r->spaces[s->over].owned, extent->block, extent->max);
@@ -143,14 +54,9 @@ RtCode rt_partial_make(RtAcross *a, RtDivided *d, RtStatus *st)
         d->to = own.n; /* which may be more than one process makes of all */
     }
     if (s->work == RT_SUMS) RT_TRY(list_elements(a, d, st));
-    for (int64_t i = 0; i < d->n_results; i++) {
-        int64_t own = slice(a, d, i, a->r->rank + 1) - slice(a, d, i, a->r->rank);
-        int64_t n = rt_partial_is_sliced(a, d, i) ? own : sum_count(a, d, i);
-        int64_t bytes = rt_size(rt_size(n, a->r->n), elem_bytes(a, d, i));
-        if (bytes < 0) return rt_memory_check(bytes, what, st);
-        if (bytes > a->room_bytes) a->room_bytes = bytes;
-    }
-    return RT_OK;
+    for (int q = 0; q <= a->r->n; q++) d->bounds[q] = q;
+    d->n_units = a->r->n;
+    return rt_merge_make(a, d, st);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -186,46 +92,12 @@ void rt_partial_bind(RtAcross *a, RtDivided *d)
     }
 }
 
-/* Sums of blocks, as a tree of neighbours. */
-static void merge_blocks(const RtAcross *a, const RtDivided *d, int64_t i)
-{
-    const RtBuffer *b = across_buffer(a, d->results[i]);
-    char *sums = a->e->buffers[d->results[i]];
-    int64_t w = across_row_bytes(a, d->results[i]);
-    for (int64_t near = 1; near < d->to; near *= 2)
-        for (int64_t k = 0; k + near < d->to; k += 2 * near)
-            merge(d->merges[i], b->elem, sums + k * w, sums + (k + near) * w, b->width);
-}
-
-/* All processes get the i-th sum of all of them. */
-static RtCode merge_all(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st)
-{
-    RtRanks *r = a->r;
-    const RtBuffer *b = across_buffer(a, d->results[i]);
-    int64_t each = elem_bytes(a, d, i), out[RT_PEERS_MOST], in[RT_PEERS_MOST], first = 0, n = sum_count(a, d, i);
-    char *sums = a->e->buffers[d->results[i]], *got = across_room(a);
-    bool sliced = rt_partial_is_sliced(a, d, i);
-    if (sliced) {
-        first = slice(a, d, i, r->rank);
-        n = slice(a, d, i, r->rank + 1) - first;
-    }
-    for (int q = 0; q < r->n; q++) {
-        out[q] = (slice(a, d, i, q + 1) - slice(a, d, i, q)) * each;
-        in[q] = n * each;
-    }
-    if (sliced) RT_TRY(rt_peers_exchange(r->peers, a->operands_site, sums, out, got, in, st));
-    else RT_TRY(rt_peers_gather(r->peers, a->operands_site, sums, in, got, st));
-    for (int q = 1; q < r->n; q++) merge(d->merges[i], b->elem, got, got + q * n * each, n);
-    memcpy(sums + first * each, got, (size_t)(n * each));
-    return sliced ? rt_peers_gather(r->peers, a->results_site, NULL, out, sums, st) : RT_OK;
-}
-
 RtCode rt_partial_run(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     rt_divided_iterate(a, d);
     for (int64_t i = 0; i < d->n_results; i++) {
-        if (across_def(a, d->step)->work == RT_TOTALS) merge_blocks(a, d, i);
-        RT_TRY(merge_all(a, d, i, st));
+        if (across_def(a, d->step)->work == RT_TOTALS) rt_merge_own(a, d, i);
+        RT_TRY(rt_merge_run(a, d, i, st));
     }
     return RT_OK;
 }

@@ -14,36 +14,72 @@ typedef struct Listing {
     int64_t n;
 } Listing;
 
-/* rows_out: of row_bytes each. */
-static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t row_bytes,
-                        int64_t rows_out, int site, int64_t rounds, const int64_t *rows_to)
+static void list_travel(Listing *l, RtTravel t)
 {
-    const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
-    if (l->out)
-        l->out[l->n] = (RtTravel){step, kind,   name,    once,  row_bytes, rows_out, rows_out * row_bytes,
-                                  site, buffer, rows_to, rounds};
+    t.name = rt_string(l->a->e->model, across_buffer(l->a, t.buffer)->name);
+    t.bytes_out = t.rows_out * t.row_bytes;
+    if (l->out) l->out[l->n] = t;
     l->n++;
+}
+
+/* The rounds of the i-th sum of a step that processes merge together. */
+static void list_merged(Listing *l, const RtDivided *d, int64_t i)
+{
+    const RtAcross *a = l->a;
+    int n = rt_merge_rounds(a, d, i);
+    for (int k = 0; k < n; k++) {
+        bool back = rt_merge_is_back(a, d, i, k);
+        RtTravel t = {.step = d->step,
+                      .kind = back ? "results" : "partials",
+                      .buffer = d->results[i],
+                      .row_bytes = rt_elem_bytes(across_buffer(a, d->results[i])->elem),
+                      .site = back ? a->results_site : a->operands_site,
+                      .rounds = 1,
+                      .divided = d - a->divided,
+                      .sum = i,
+                      .round = k,
+                      .sum_bytes = rt_merge_bytes(a, d, i)};
+        for (int q = 0; q < a->r->n; q++) t.rows_out += rt_merge_elements(a, d, i, k, q);
+        list_travel(l, t);
+    }
 }
 
 static void list_divided(Listing *l, const RtDivided *d)
 {
     const RtAcross *a = l->a;
     for (int64_t k = 0; k < d->n_sent; k++) {
-        if (d->sent[k].of) continue;
-        list_travel(l, d->step, "operands", d->sent[k].buffer, d->sent[k].once, d->sent[k].row_bytes,
-                    rt_ship_rows_out(a->r, d->sent[k].ship), a->operands_site, rt_sent_rounds(&d->sent[k]),
-                    d->sent[k].ship->out_n);
+        const RtSent *x = &d->sent[k];
+        if (x->of) continue;
+        list_travel(l, (RtTravel){.step = d->step,
+                                  .kind = "operands",
+                                  .buffer = x->buffer,
+                                  .once = x->once,
+                                  .row_bytes = x->row_bytes,
+                                  .rows_out = rt_ship_rows_out(a->r, x->ship),
+                                  .site = a->operands_site,
+                                  .rounds = rt_sent_rounds(x),
+                                  .rows_to = x->ship->out_n,
+                                  .round = -1});
     }
-    for (int64_t k = 0; k < d->n_results && !d->merges; k++)
-        list_travel(l, d->step, "results", d->results[k], false, across_row_bytes(a, d->results[k]),
-                    (d->to - d->from) * (a->r->n - 1), a->results_site, 1, NULL);
-    for (int64_t k = 0; k < d->n_results && d->merges; k++) {
-        int64_t sent, merged, each = rt_elem_bytes(across_buffer(a, d->results[k])->elem);
-        rt_partial_counts(a, d, k, &sent, &merged);
-        list_travel(l, d->step, "partials", d->results[k], false, each, sent, a->operands_site, 1, NULL);
-        if (rt_partial_is_sliced(a, d, k))
-            list_travel(l, d->step, "results", d->results[k], false, each, merged, a->results_site, 1, NULL);
+    for (int64_t k = 0; k < d->n_results; k++) {
+        if (d->merges) list_merged(l, d, k);
+        else
+            list_travel(l, (RtTravel){.step = d->step,
+                                      .kind = "results",
+                                      .buffer = d->results[k],
+                                      .row_bytes = across_row_bytes(a, d->results[k]),
+                                      .rows_out = (d->to - d->from) * (a->r->n - 1),
+                                      .site = a->results_site,
+                                      .rounds = 1,
+                                      .round = -1});
     }
+}
+
+int64_t rt_travel_rows(const RtAcross *a, const RtTravel *t, int to)
+{
+    if (t->rows_to) return t->rows_to[to];
+    if (t->round < 0) return t->rows_out / (a->r->n - 1);
+    return rt_merge_elements(a, &a->divided[t->divided], t->sum, t->round, to);
 }
 
 int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
@@ -55,8 +91,15 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
         if (d) list_divided(&l, d);
         for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
             const RtExchange *x = &a->exchanges[exchange - 1];
-            list_travel(&l, x->after, "rows", x->buffer, false, x->row_bytes, rt_ship_rows_out(a->r, &x->ship), x->site,
-                        1, x->ship.out_n);
+            list_travel(&l, (RtTravel){.step = x->after,
+                                       .kind = "rows",
+                                       .buffer = x->buffer,
+                                       .row_bytes = x->row_bytes,
+                                       .rows_out = rt_ship_rows_out(a->r, &x->ship),
+                                       .site = x->site,
+                                       .rounds = 1,
+                                       .rows_to = x->ship.out_n,
+                                       .round = -1});
         }
     }
     return l.n;

@@ -47,7 +47,7 @@ static double share_of(const RtAcross *a, const RtDivided *d)
     const RtStep *s = across_def(a, d->step);
     int64_t space = s->work == RT_TOTALS ? s->over : a->e->model->maps[s->under].from;
     int64_t total = a->r->spaces[space].total;
-    int64_t rows = d->merges && s->work == RT_TOTALS ? a->r->spaces[space].owned : d->n_rows;
+    int64_t rows = d->own && s->work == RT_TOTALS ? a->r->spaces[space].owned : d->n_rows;
     assert(rows >= 0 && rows <= total);
     return total ? (double)rows / (double)total : 0;
 }

@@ -50,9 +50,9 @@ RtCode rt_sim_links_create(const RtSimTopology *t, int n, RtSimLinks *l, RtStatu
 void rt_sim_links_free(RtSimLinks *l);
 /* Messages, by sender from rank 0 on, that ranks begin at start[n]; finish[n]: when each rank has all that it receives. A link
    carries what it is given in the order of its beginnings, at full rate, and shares its rate among the messages of one
-   sender, which arrive together, alpha behind the last byte. meets: each rank waits until it has sent all, and, as in
-   rt_peers_exchange, hears of every other. */
-void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool meets, const double *start,
+   sender, which arrive together, alpha behind the last byte. waits: a rank waits, as in rt_peers_exchange, until it has
+   sent all as well. */
+void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool waits, const double *start,
                      double *finish);
 
 /* ---- gathers and sums of all ranks ---- */
@@ -101,8 +101,9 @@ void rt_sim_order_tic(const RtSimDag *d, int *order);
 
 typedef enum { RT_SIM_BLOCKING, RT_SIM_AS_MADE, RT_SIM_TIC, RT_SIM_TAC, RT_SIM_N_ORDERS } RtSimOrder;
 
-/* Rows from rank to rank, which are packed; each rank's piece to all; or sums of all ranks' vectors, in all. */
-typedef enum { RT_SIM_ROWS, RT_SIM_GATHER, RT_SIM_SUM } RtSimKind;
+/* Rows from rank to rank, which are packed; a round of a sum, from rank to rank; each rank's piece to all; or sums of all
+   ranks' vectors, in all. */
+typedef enum { RT_SIM_ROWS, RT_SIM_ROUND, RT_SIM_GATHER, RT_SIM_SUM } RtSimKind;
 
 /* What travels in a run. In blocking order all ranks stop for it, before or behind a step, as with --overlap off. With
    overlap it is begun behind the step that makes it, and waited for before the first that reads it. */
@@ -112,6 +113,7 @@ typedef struct RtSimTravel {
     int64_t made;   /* the step that makes it; -1: it is there */
     int64_t reader; /* the first step that reads it; n_steps: none does in this run */
     RtSimKind kind;
+    bool follows; /* a rank begins it when it has what the one before it in the list brings */
 } RtSimTravel;
 typedef struct RtSimProgram {
     int n;

@@ -65,43 +65,20 @@ static void give(double *done, double begin, double seconds)
     if (seconds > 0) *done = fmax(*done, begin) + seconds;
 }
 
-/* Where all meet, ranks send a header to each other, which is all of a message of no bytes. */
-static void give_headers(RtSimLinks *l, const RtSimBegin *b)
+static void give_messages(RtSimLinks *l, const RtSimMessage *m, const RtSimBegin *b)
 {
-    for (int i = 1; i < l->n; i++) {
-        int q = (b->rank + i) % l->n, j = rt_sim_level(l->topology, b->rank, q);
-        give(&l->out_done[link_of(l, j, b->rank)], b->at, l->topology->levels[j].message_s);
-        give(&l->in_done[link_of(l, j, q)], b->at, l->topology->levels[j].message_s);
-    }
-}
-
-static void give_messages(RtSimLinks *l, const RtSimMessage *m, const RtSimBegin *b, bool meets)
-{
-    if (meets) give_headers(l, b);
     for (int64_t i = b->first; i < b->first + b->n; i++) {
         assert(m[i].from != m[i].to && m[i].bytes >= 0);
         int j = rt_sim_level(l->topology, m[i].from, m[i].to);
         const RtSimLevel *level = &l->topology->levels[j];
-        double s = m[i].bytes / level->bytes_per_s + (meets ? 0 : level->message_s);
+        double s = m[i].bytes / level->bytes_per_s + level->message_s;
         give(&l->out_done[link_of(l, j, m[i].from)], b->at, s);
         give(&l->in_done[link_of(l, j, m[i].to)], b->at, s);
         l->bytes[j] += m[i].bytes;
     }
 }
 
-/* Each rank hears of each other, alpha behind the beginning of that one, and has sent and taken all headers and bytes. */
-static void meet(const RtSimLinks *l, const double *start, double *finish)
-{
-    for (int q = 0; q < l->n; q++)
-        for (int r = 0; r < l->n; r++) {
-            if (r == q) continue;
-            int j = rt_sim_level(l->topology, r, q);
-            double taken = fmax(start[r], l->in_done[link_of(l, j, q)]);
-            finish[q] = fmax(finish[q], fmax(taken + l->topology->levels[j].alpha_s, l->out_done[link_of(l, j, q)]));
-        }
-}
-
-void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool meets, const double *start,
+void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool waits, const double *start,
                      double *finish)
 {
     size_t all = (size_t)l->topology->n_levels * (size_t)l->n * sizeof(double);
@@ -109,14 +86,14 @@ void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, b
     memcpy(l->out_done, l->out_free, all);
     memcpy(l->in_done, l->in_free, all);
     sort_begins(l, m, n_messages, start);
-    for (int r = 0; r < l->n; r++) give_messages(l, m, &l->begins[r], meets);
-    if (meets) meet(l, start, finish);
+    for (int r = 0; r < l->n; r++) give_messages(l, m, &l->begins[r]);
     for (int64_t i = 0; i < n_messages; i++) {
         int j = rt_sim_level(l->topology, m[i].from, m[i].to);
         double sent = l->out_done[link_of(l, j, m[i].from)], came = l->in_done[link_of(l, j, m[i].to)];
         finish[m[i].to] = fmax(finish[m[i].to], fmax(sent, came) + l->topology->levels[j].alpha_s);
+        if (waits) finish[m[i].from] = fmax(finish[m[i].from], sent);
     }
     memcpy(l->out_free, l->out_done, all);
     memcpy(l->in_free, l->in_done, all);
-    l->messages += meets ? (int64_t)l->n * (l->n - 1) : n_messages;
+    l->messages += n_messages;
 }

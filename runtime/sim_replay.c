@@ -76,31 +76,28 @@ static RtCode time_gather(Replay *x, const RtSimStages *s)
     return code;
 }
 
-static RtCode carry_stages(Replay *x, int64_t travel, bool meets)
+static RtCode carry_stages(Replay *x, int64_t travel)
 {
     const RtSimProgram *p = x->p;
     const RtSimStages *s = &x->stages[p->travels[travel].kind == RT_SIM_SUM];
     for (int q = 0; q < p->n; q++) x->piece[q] = p->bytes(p->user, travel, q, q);
     RT_TRY(time_gather(x, s));
-    rt_sim_exchange(&x->links, NULL, 0, meets, x->clock, x->start); /* as in rt_peers_gather, all hear of all */
     for (int q = 0; q < p->n; q++) x->finish[q] = x->clock[q];
-    RT_TRY(rt_sim_stages_run(&x->links, s, x->piece, x->finish, x->st));
-    for (int q = 0; q < p->n; q++) x->finish[q] = fmax(x->finish[q], x->start[q]);
-    return RT_OK;
+    return rt_sim_stages_run(&x->links, s, x->piece, x->finish, x->st);
 }
 
-/* finish[]: when what ranks begin at clock[] is there. */
-static RtCode carry(Replay *x, int64_t travel, bool meets)
+/* finish[]: when what ranks begin at start[] is there. */
+static RtCode carry(Replay *x, int64_t travel, bool waits, const double *start)
 {
     const RtSimProgram *p = x->p;
     int64_t n = 0;
-    if (p->travels[travel].kind != RT_SIM_ROWS) return carry_stages(x, travel, meets);
+    if (p->travels[travel].kind >= RT_SIM_GATHER) return carry_stages(x, travel);
     for (int r = 0; r < p->n; r++)
         for (int q = 0; q < p->n; q++) {
             double bytes = r == q ? 0 : p->bytes(p->user, travel, r, q);
             if (bytes > 0) x->messages[n++] = (RtSimMessage){r, q, bytes};
         }
-    rt_sim_exchange(&x->links, x->messages, n, meets, x->clock, x->finish);
+    rt_sim_exchange(&x->links, x->messages, n, waits, start, x->finish);
     return RT_OK;
 }
 
@@ -127,7 +124,7 @@ static void wait_until(Replay *x, const double *moment)
 static RtCode stop_for(Replay *x, int64_t travel)
 {
     copy_rows(x, travel, false);
-    RT_TRY(carry(x, travel, true));
+    RT_TRY(carry(x, travel, true, x->clock));
     wait_until(x, x->finish);
     copy_rows(x, travel, true);
     return RT_OK;
@@ -182,6 +179,20 @@ static RtCode sort_travels(const Replay *x, int64_t *list, int n)
     return RT_OK;
 }
 
+/* Begins a transfer, and behind it those that follow it: they are there when the last of them is. */
+static RtCode begin_one(Replay *x, int64_t k)
+{
+    double *there = x->there + k * x->p->n;
+    copy_rows(x, k, false);
+    for (int q = 0; q < x->p->n; q++) there[q] = x->clock[q];
+    x->begun[k] = true;
+    do {
+        RT_TRY(carry(x, k, false, there));
+        for (int q = 0; q < x->p->n; q++) there[q] = fmax(there[q], x->finish[q]);
+    } while (++k < x->p->n_travels && x->p->travels[k].follows);
+    return RT_OK;
+}
+
 /* Begins all that step i made, sorted by the order that is simulated; more than RT_SIM_RECEIVES at a time are sorted in
    groups of that many. */
 static RtCode begin_made(Replay *x, int64_t i)
@@ -189,14 +200,9 @@ static RtCode begin_made(Replay *x, int64_t i)
     int64_t list[RT_SIM_RECEIVES], n = 0, k = 0;
     do {
         for (n = 0; k < x->p->n_travels && n < RT_SIM_RECEIVES; k++)
-            if (x->p->travels[k].made == i) list[n++] = k;
+            if (x->p->travels[k].made == i && !x->p->travels[k].follows) list[n++] = k;
         if (n > 1 && x->order != RT_SIM_AS_MADE) RT_TRY(sort_travels(x, list, (int)n));
-        for (int64_t m = 0; m < n; m++) {
-            copy_rows(x, list[m], false);
-            RT_TRY(carry(x, list[m], false));
-            for (int q = 0; q < x->p->n; q++) x->there[list[m] * x->p->n + q] = x->finish[q];
-            x->begun[list[m]] = true;
-        }
+        for (int64_t m = 0; m < n; m++) RT_TRY(begin_one(x, list[m]));
     } while (n == RT_SIM_RECEIVES);
     return RT_OK;
 }

@@ -253,6 +253,24 @@ def test_local_sums():
     box.refuses("sums", [program, "train", "--data", p, "--ranks", k, "--sums", "fast"], 1, "R403", "exact or local")
 
 
+def test_many():
+    """Sums that more than 16 processes merge by stages, of few and of many elements, with numbers of processes that have divisors or none, and blocks
+    that they do not share out evenly. Weights are those of one process, or near them; what is sent is what was predicted."""
+    data = random_data("many", 21000, 30000, 5, features=100)
+    program = build("gcn", data)
+    train(program, data, save="one.st")
+    for k, method in ((18, "random"), (34, "contiguous")):
+        for sums in ("exact", "local"):
+            train(program, parts(data, k, method), "--sums", sums, "--ledger", box.path("ledger.json"), ranks=k, save="many.st")
+            one, many = weights_of("one.st"), weights_of("many.st")
+            with open(box.path("ledger.json")) as f:
+                sites = json.load(f)["sites"][1:]
+            wrong = [s["name"] for s in sites for r in s["by_rank"] if (r["bytes_out"], r["rounds"]) != (r.get("predicted_bytes"), r.get("predicted_rounds"))]
+            box.report("many_%d_%s" % (k, sums), (sums == "exact" and not same("one.st", "many.st") and "other weights") or
+                       (not np.linalg.norm(many - one) <= 1e-4 * np.linalg.norm(one) and "weights are far from those of one process") or
+                       (wrong and "not as predicted: %s" % wrong))
+
+
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 
@@ -412,7 +430,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_many, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
     try:
         test()
     except RuntimeError as e:

@@ -218,7 +218,8 @@ static RtCode rounds_but(Rank *r, RtCode (*odd)(Rank *r))
 
 static RtCode odd_site(Rank *r)
 {
-    int64_t sizes[MOST_RANKS] = {0};
+    int64_t sizes[MOST_RANKS];
+    for (int q = 0; q < r->n; q++) sizes[q] = 1;
     return rt_peers_exchange(r->p, SITE + 1, r->out, sizes, r->in, sizes, &r->st);
 }
 
@@ -274,12 +275,48 @@ static RtCode case_argument(Rank *r) { return rounds_but(r, odd_argument); }
 
 static RtCode odd_order(Rank *r) /* the fifth where others begin the fourth */
 {
-    int64_t sizes[MOST_RANKS] = {0};
+    int64_t sizes[MOST_RANKS];
     int flight;
+    for (int q = 0; q < r->n; q++) sizes[q] = 1;
     return rt_peers_exchange_begin(r->p, SITE + 4, r->out, sizes, r->in, sizes, &flight, &r->st);
 }
 
 static RtCode odd_nothing(Rank *r) { return (void)r, RT_OK; }
+
+/* A call more than others make, in which nothing is sent: others are then at another call than rank 1. */
+static RtCode odd_silence(Rank *r)
+{
+    int64_t sizes[MOST_RANKS] = {0};
+    return rt_peers_exchange(r->p, SITE, NULL, sizes, NULL, sizes, &r->st);
+}
+
+static RtCode case_silence(Rank *r) { return rounds_but(r, odd_silence); }
+
+/* Rank 0 has bytes for rank 1, and nobody has any for rank 2 but in the end: rank 2 begins late, and nobody waits for it. */
+static RtCode case_apart(Rank *r)
+{
+    enum { TIMES = 5 };
+    int64_t out[MOST_RANKS] = {0}, in[MOST_RANKS] = {0}, gathered[MOST_RANKS] = {10, 10}, all[MOST_RANKS];
+    RT_TRY(room(r, 1 << 20));
+    if (r->rank == 0) out[1] = 300000;
+    if (r->rank == 1) in[0] = 300000;
+    for (int q = 0; q < r->n; q++) all[q] = 8;
+    if (r->rank == 2) usleep(300000);
+    double begin = rt_now_ns();
+    for (int i = 0; i < TIMES; i++) {
+        RT_TRY(rt_peers_exchange(r->p, SITE, r->out, out, r->in, in, &r->st));
+        if (r->rank < 2) RT_TRY(rt_peers_exchange(r->p, SITE, r->out, out, r->in, in, &r->st));
+        else RT_TRY(odd_silence(r));
+        gathered[2] = r->n > 2 && i == TIMES - 1 ? 10 : 0;
+        RT_TRY(rt_peers_gather(r->p, SITE + 1, r->out, gathered, r->in, &r->st));
+        if (i == TIMES - 2)
+            RT_TRY(expect(r, r->rank > 1 || rt_now_ns() - begin < 250e6, "it waited for who sends it nothing"));
+    }
+    RT_TRY(rt_peers_gather(r->p, SITE + 2, r->out, all, r->in, &r->st));
+    const RtPeersSite *site = rt_peers_site(r->p, SITE), *last = rt_peers_site(r->p, SITE + 1);
+    RT_TRY(expect(r, site->rounds == 2 * TIMES && last->rounds == TIMES, "the sites have other counts"));
+    return expect(r, site->bytes_out == (r->rank ? 0 : 2 * TIMES * 300000), "the site has other bytes");
+}
 
 static RtCode case_flying_killed(Rank *r) { return flights_but(r, odd_kill); }
 static RtCode case_flying_stopped(Rank *r) { return flights_but(r, odd_stop); }
@@ -289,18 +326,16 @@ static RtCode case_flying_order(Rank *r) { return flights_but(r, odd_order); }
 /* Rank 1 fails while rank 0 computes: rank 1 speaks when rank 0 has not heard of it in time, and rank 0 does not then. */
 static RtCode case_busy(Rank *r)
 {
-    int64_t sizes[MOST_RANKS] = {0};
     if (r->rank == 1) return odd_failure(r);
     if (r->rank == 0) usleep(2500000);
-    return rt_peers_exchange(r->p, SITE, NULL, sizes, NULL, sizes, &r->st);
+    return rt_peers_agree(r->p, RT_OK, &r->st);
 }
 
 static RtCode case_first_killed(Rank *r)
 {
-    int64_t sizes[MOST_RANKS] = {0};
     for (int round = 0; round < 3; round++) {
         if (round == 2 && r->rank == 0) raise(SIGKILL);
-        RT_TRY(rt_peers_exchange(r->p, SITE, NULL, sizes, NULL, sizes, &r->st));
+        RT_TRY(rt_peers_agree(r->p, RT_OK, &r->st));
     }
     return expect(r, false, "nothing was noticed");
 }
@@ -308,10 +343,9 @@ static RtCode case_first_killed(Rank *r)
 /* All are stopped for longer than the deadline, and go on: nobody is late. Rank 1 lets the others wait. */
 static RtCode case_suspended(Rank *r)
 {
-    int64_t sizes[MOST_RANKS] = {0};
     for (int round = 0; round < 200; round++) {
         if (r->rank == 1) usleep(5000);
-        RT_TRY(rt_peers_exchange(r->p, SITE, NULL, sizes, NULL, sizes, &r->st));
+        RT_TRY(rt_peers_agree(r->p, RT_OK, &r->st));
     }
     return RT_OK;
 }
@@ -414,6 +448,8 @@ static const Case cases[] = {
     {"ledger", case_ledger, RT_OK, RT_OK, "", 20},
     {"site", case_site, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "rank 1|at exchange at site 6, call 4", 20},
     {"size", case_size, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "rank 1 sends 100001 bytes, rank 0 wants 100000", 20},
+    {"silence", case_silence, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "rank 1|at exchange at site 5, call 5", 20},
+    {"apart", case_apart, RT_OK, RT_OK, "", 20},
     {"call", case_call, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "rank 1|at gather at site 5, call 4", 20},
     {"argument", case_argument, RT_E_PEER_LOST, RT_E_INTERNAL, "rank 1 failed, R699: peers: site 5: a size below 0",
      20},
@@ -684,6 +720,7 @@ static void test_launched(const Launcher *by, int most)
     }
     for (int n = 2; n <= most; n *= 2) check_case("random", n, by);
     check_case("flights", most < 4 ? most : 4, by);
+    check_case("apart", most < 4 ? most : 4, by);
     check_ledger(by);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_case(wrong[i], 3, by);
     check_begin();
@@ -697,10 +734,10 @@ static void test_launched(const Launcher *by, int most)
 int main(int argc, char **argv)
 {
     static const char *const wrong[] = {
-        "site",           "size",          "call",           "argument",      "failed", "ended",
-        "flying_stopped", "same",          "question",       "agree",         "killed", "first_killed",
-        "suspended",      "busy",          "damaged_header", "damaged_bytes", "early",  "hidden",
-        "flying_killed",  "flying_failed", "flying_order",   "damaged_flying"};
+        "site",           "size",          "call",          "argument",       "failed",        "ended",
+        "flying_stopped", "same",          "question",      "agree",          "killed",        "first_killed",
+        "suspended",      "silence",       "busy",          "damaged_header", "damaged_bytes", "early",
+        "hidden",         "flying_killed", "flying_failed", "flying_order",   "damaged_flying"};
     if (argc == 5 && !strcmp(argv[1], "rank")) return run_rank(argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     const char *base = getenv("TMPDIR");
@@ -715,6 +752,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_case(wrong[i], 4, &launchers[0]);
     check_case("killed", 2, &launchers[0]);
     check_case("stopped", 2, &launchers[0]);
+    for (int ranks = 2; ranks <= 4; ranks++) check_case("apart", ranks, &launchers[0]);
     test_launched(&launchers[1], 8);
     test_launched(&launchers[2], 2);
     remove_scratch();

@@ -52,19 +52,21 @@ static void test_links(void)
     CHECK(near(finish[2], 4e-6 + 7e-6));
     CHECK(l.bytes[0] == 50e3 && l.bytes[1] == 40e3 && l.messages == 4);
     rt_sim_links_free(&l);
-    /* all wait for the last to begin, also without bytes */
+    /* who gets nothing of a rank does not wait for it, whenever it begins */
     CHECK(!rt_sim_links_create(&t, 4, &l, &st));
     double late[4] = {0, 5e-3, 0, 0};
+    rt_sim_exchange(&l, one, 1, true, late, finish);
+    CHECK(near(finish[0], 1e-6) && near(finish[1], 5e-3) && finish[2] == 0 && finish[3] == 0);
     rt_sim_exchange(&l, NULL, 0, true, late, finish);
-    CHECK(near(finish[0], 5e-3 + 1e-6) && near(finish[2], 5e-3 + 7e-6) && near(finish[1], 5e-3));
-    rt_sim_exchange(&l, NULL, 0, false, late, finish);
     CHECK(finish[0] == 0 && finish[1] == 5e-3);
-    /* a header to each other takes its time of the links, and two of them that of the link that is shared */
+    rt_sim_links_free(&l);
+    CHECK(!rt_sim_links_create(&t, 4, &l, &st));
+    /* a message takes its time of the link beside its bytes, and two of them that of the link that is shared */
     t.levels[1].message_s = 1e-6;
     CHECK(!rt_sim_links_create(&t, 4, &other, &st));
     double none[4] = {0};
-    rt_sim_exchange(&other, NULL, 0, true, none, finish);
-    CHECK(near(finish[0], 4e-6 + 7e-6) && other.messages == 12);
+    rt_sim_exchange(&other, two, 2, true, none, finish);
+    CHECK(near(finish[2], 5e-6 + 7e-6) && near(finish[0], 5e-6) && other.messages == 2);
     rt_sim_links_free(&other);
     t.levels[1].message_s = 0;
     /* who sends late is sent late, whatever its number: the link works meanwhile */
@@ -334,6 +336,12 @@ static double made_bytes(const void *user, int64_t travel, int from, int to)
     return from == to || from < to ? ((const Made *)user)->bytes[travel] : 0; /* of a gather: the piece of both */
 }
 
+/* Rounds of a sum: from rank 0 to rank 1, then back. */
+static double round_bytes(const void *user, int64_t travel, int from, int to)
+{
+    return from == travel && to == 1 - travel ? ((const Made *)user)->bytes[travel] : 0;
+}
+
 static void test_replay(void)
 {
     Made m = {{{1, 1}, {10, 10}, {1, 3}, {1, 1}}, {2e9, 8e9}};
@@ -350,7 +358,7 @@ static void test_replay(void)
     CHECK(!rt_sim_replay(&p, &t, RT_SIM_BLOCKING, RT_SIM_FLAT, &r, &st));
     check(near(r.run_s, 23.5) && near(r.wait_s[1], 2 + 8) && near(r.wait_s[0], (10 + 8.5) / 2), "%.9g, %.9g", r.run_s,
           r.wait_s[1]);
-    CHECK(near(r.compute_s[0], 14) && near(r.compute_s[1], 15) && r.bytes[0] == 10e9 && r.messages == 4 &&
+    CHECK(near(r.compute_s[0], 14) && near(r.compute_s[1], 15) && r.bytes[0] == 10e9 && r.messages == 2 &&
           r.gathers_s == 0);
     /* both are made at 1: the first is there at 3.5, the second at 11.5 */
     CHECK(!rt_sim_replay(&p, &t, RT_SIM_TAC, RT_SIM_FLAT, &r, &st) && near(r.run_s, 15) && r.wait_s[1] == 0);
@@ -368,6 +376,14 @@ static void test_replay(void)
     CHECK(!rt_sim_replay(&p, &t, RT_SIM_BLOCKING, RT_SIM_FLAT, &r, &st) && near(r.copy_s[0], 9) &&
           near(r.copy_s[1], 9));
     CHECK(near(r.run_s, 1 + 9 + 9.5 + 9 + 14));
+    /* a round begins when what the one before it brings is there, also in overlap; nothing is copied */
+    RtSimTravel rounds[] = {{.made = 0, .reader = 1, .kind = RT_SIM_ROUND},
+                            {.made = 0, .reader = 1, .kind = RT_SIM_ROUND, .follows = true}};
+    Made sum = {{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, {1e9, 2e9}};
+    RtSimProgram back = {2, 4, 2, rounds, 1, made_step, round_bytes, &sum};
+    for (int order = RT_SIM_BLOCKING; order <= RT_SIM_TAC; order++)
+        CHECK(!rt_sim_replay(&back, &t, (RtSimOrder)order, RT_SIM_FLAT, &r, &st) && near(r.run_s, 1 + 1.5 + 2.5 + 1) &&
+              r.copy_s[1] == 0 && r.messages == 2);
     /* pieces of 1e9 from both to both */
     turned[0].kind = RT_SIM_GATHER;
     m.bytes[0] = 1e9;
