@@ -14,12 +14,11 @@ static const IrTensor *nonzeros_of(const IrModule *m, IrId space)
     return NULL;
 }
 
-/* Pairs of rows of other spaces, several for each. */
-static bool is_of_pairs(const IrModule *m, IrId space)
+static const IrGraph *graph_of(const IrModule *m, IrId space)
 {
     for (uint32_t i = 0; i < m->graphs.n; i++)
-        if (m->graphs.data[i].edge == space) return true;
-    return false;
+        if (m->graphs.data[i].edge == space) return &m->graphs.data[i];
+    return NULL;
 }
 
 static bool is_end_of_graph(const IrModule *m, IrId space)
@@ -34,9 +33,10 @@ double expected_rows(const IrModule *m, IrId space)
     ICE_UNLESS(space < m->spaces.n);
     const IrSpace *s = &m->spaces.data[space];
     const IrTensor *whole = nonzeros_of(m, space);
+    const IrGraph *g = graph_of(m, space);
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return (double)m->dims.data[s->dim].size;
-    if (is_of_pairs(m, space)) return (double)EXPECTED_NODES * EDGES_PER_NODE;
+    if (g) return (double)EXPECTED_NODES * EDGES_PER_NODE * (g->kind == IR_GRAPH_KEYED ? g->ratio : 1);
     if (whole) return expected_elements(m, &whole->type) / EXPECTED_ELEMENTS_PER_NONZERO;
     return is_end_of_graph(m, space) ? EXPECTED_NODES : EXPECTED_NODES / NODES_PER_GRAPH;
 }
