@@ -3,7 +3,6 @@
    too many bits, the pass expects a usual number. The runtime checks what the files hold when it loads them. */
 #include "driver/npy.h"
 #include "driver/pipeline.h"
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,8 +30,9 @@ static double pairs_of(const Npy *edges, int64_t first, int64_t n, const Npy *ke
     int64_t rows = count_of(edges, first, n), n_keys = count_of(keys, 0, n), found = 0;
     *n_rows = (double)rows;
     if (rows < 1 || n_keys < 1 || n_keys > MOST_BITS / rows) return 0;
-    unsigned char *seen = calloc((size_t)(rows * n_keys) / 8 + 1, 1);
-    for (int64_t i = 0; i < n && seen; i++) {
+    Arena *a = arena_new();
+    unsigned char *seen = ARENA_ARRAY(a, unsigned char, (rows * n_keys) / 8 + 1);
+    for (int64_t i = 0; i < n; i++) {
         double key = npy_at(keys, i), row = npy_at(edges, first + i);
         if (key < 0 || row < 0) continue;
         int64_t at = (int64_t)key * rows + (int64_t)row;
@@ -40,7 +40,7 @@ static double pairs_of(const Npy *edges, int64_t first, int64_t n, const Npy *ke
         found += !(seen[at / 8] & bit);
         seen[at / 8] |= bit;
     }
-    free(seen);
+    arena_free(a);
     return (double)found;
 }
 

@@ -363,9 +363,9 @@ static RtCode finish_pairs(RtGraph *g, const RtGraphDef *d, RtStatus *st)
     for (int64_t i = 0; i < s->count && s->ids_all; i++) s->ids_all[i] = i;
     for (int64_t i = 0; i < g->n_alongs; i++) {
         RtAlong *a = &g->alongs[i];
-        if (!is_keyed(m, a->map) && !is_keyed(m, a->along)) continue;
+        if (!g->maps[a->map].to || !g->maps[a->along].list || a->to) continue; /* pairs of another graph; known */
         RT_TRY(rt_graph_alloc(g, g->spaces[m->maps[a->along].from].count, 4, &a->to, st));
-        if (g->maps[a->map].to && g->maps[a->along].list) fill_along(g, a);
+        fill_along(g, a);
     }
     return RT_OK;
 }
