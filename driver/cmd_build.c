@@ -369,6 +369,7 @@ static bool compile(Build *b, const char *path, const Form *const *forms_asked, 
     for (uint32_t i = 0; i < n && b->elaborated; i++)
         if (!spares_inputs(b, forms_asked[i])) return false;
     if (b->elaborated) b->elaborated = ir_without_tests(b->s->arena, b->elaborated);
+    if (b->elaborated && !b->ctx.disabled[PASS_pairs]) pipeline_pairs(b->s, b->elaborated, &b->ctx);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     const struct ScheduleText *schedule = b->ctx.schedule;
     if (b->for_gpus) b->ctx.schedule = NULL;
@@ -415,6 +416,7 @@ int cmd_build(Session *s)
     if (!b.dense_inputs && !opt_has(&s->opt, OPT_VJP)) s->opt.values[OPT_VJP] = "joint";
     b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
+    b.ctx.disabled[PASS_pairs] |= b.dense_inputs;
     b.ctx.disabled[PASS_cone] |= b.dense_inputs;
     b.ctx.store_inputs = !b.dense_inputs;
     double start = now_ms();

@@ -192,6 +192,7 @@ int cmd_ir(Session *s)
     ctx.dump = dump;
     ctx.dump_user = &w;
     const IrModule *m = pipeline_load(s, path);
+    if (m && wants_passes(s)) pipeline_pairs(s, m, &ctx);
     if (m && wants_passes(s)) m = pass_run_pipeline(&ctx, m);
     if (!m || (wants_kernel_stage(&w) && !lower_module(&ctx, ir_without_tests(s->arena, m)))) return 1;
     remarks_print(s, &ctx, stdout);

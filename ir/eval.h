@@ -63,8 +63,12 @@ typedef struct EvalValue {
    count of their space and the maps of row and column, which eval_world leaves empty. Returns the list's value. */
 EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const EvalValue *dense);
 
-/* Sets the map that input `tensor` says, whose value x is; eval_world leaves it without images. */
+/* Sets the map that input `tensor` says, whose value x is, and makes the pairs of rows with its keys (graphs `keyed`);
+   eval_world leaves it without images, and them empty. */
 void eval_said_map(EvalWorld *w, const IrModule *m, IrId tensor, const EvalValue *x);
+
+/* Makes the pairs alone, of a map whose images are set. */
+void eval_say_pairs(EvalWorld *w, const IrModule *m, IrId map);
 
 /* Zeros. NULL if it would take more than the memory budget (2 GiB). */
 EvalValue *eval_value_new(Arena *a, const IrModule *m, const EvalWorld *w, IrType type);

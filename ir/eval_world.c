@@ -5,6 +5,7 @@
 #include "ir/eval.h"
 #include "base/ice.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t UNKNOWN = -1; /* count of a space that nothing has defined yet */
@@ -333,6 +334,8 @@ static bool from_permutation(Build *b, const IrGraph *g, Edges *out)
     return true;
 }
 
+static bool no_images(Build *b, IrId id);
+
 static bool user_edges(Build *b, const IrGraph *g, Edges *out)
 {
     switch (g->kind) {
@@ -351,6 +354,9 @@ static bool user_edges(Build *b, const IrGraph *g, Edges *out)
     case IR_GRAPH_ROUTED: return from_routed(b, g, out);
     case IR_GRAPH_SELECT: return from_select(b, g, out);
     case IR_GRAPH_PERMUTATION: return from_permutation(b, g, out);
+    case IR_GRAPH_KEYED:
+        *out = edges_new(b->arena, 0, false);
+        return no_images(b, g->image); /* until the key is said */
     }
     return fail(b, "a graph of no kind");
 }
@@ -422,7 +428,7 @@ static bool store(Build *b, uint32_t id)
 {
     const IrGraph *g = &b->m->graphs.data[id];
     if (!set_count(b, g->edge, b->edges[id].n)) return false;
-    if (ir_graph_has_of(g->kind)) return store_as_made(b, id), true;
+    if (ir_graph_is_found(g->kind)) return store_as_made(b, id), true;
     Edges ends = b->edges[id], *e = &ends;
     ends.src = stored_ends(b, g->src_space, ends.src, ends.n);
     ends.dst = stored_ends(b, g->dst_space, ends.dst, ends.n);
@@ -466,7 +472,7 @@ static int64_t graph_of_row(const Build *b, IrId space, int64_t row)
         const IrGraph *g = &b->m->graphs.data[i];
         if (g->edge != space) continue;
         if (g->kind == IR_GRAPH_ROUTED && g->of != IR_NONE) return b->w->maps[g->of][row];
-        IrId via = ir_graph_has_of(g->kind) ? g->orig : g->kind == IR_GRAPH_NEAREST ? g->dst : g->src;
+        IrId via = ir_graph_is_found(g->kind) ? g->orig : g->kind == IR_GRAPH_NEAREST ? g->dst : g->src;
         return graph_of_row(b, b->m->maps.data[via].to, b->w->maps[via][row]);
     }
     const int64_t *of = graphs_of(b, space);
@@ -554,6 +560,45 @@ EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const Eva
     return x;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Pairs are numbers, key * rows + row: sorted, each once. */
+static void say_pairs(EvalWorld *w, const IrModule *m, const IrGraph *g)
+{
+    int64_t n_edges = w->counts[m->maps.data[g->of].from], rows = w->counts[g->src_space], n = 0, distinct = 0;
+    const int64_t *row = w->maps[g->batch], *key = w->maps[g->of];
+    int64_t *pairs = ARENA_ARRAY(w->arena, int64_t, n_edges + 1), *image = w->maps[g->image];
+    for (int64_t e = 0; e < n_edges; e++)
+        if (key[e] >= 0) pairs[n++] = key[e] * rows + row[e];
+    qsort(pairs, (size_t)n, sizeof *pairs, by_number);
+    for (int64_t i = 0; i < n; i++)
+        if (!distinct || pairs[i] != pairs[distinct - 1]) pairs[distinct++] = pairs[i];
+    w->counts[g->edge] = distinct;
+    w->element_ids[g->edge] = NULL;
+    for (IrId map = 0; map < m->maps.n; map++) /* to unit: row 0 */
+        if (m->maps.data[map].from == g->edge) w->maps[map] = ARENA_ARRAY(w->arena, int64_t, distinct + 1);
+    for (int64_t i = 0; i < distinct; i++) {
+        w->maps[g->src][i] = pairs[i] % rows;
+        w->maps[g->dst][i] = pairs[i] / rows;
+    }
+    for (int64_t e = 0; e < n_edges; e++) {
+        int64_t pair = key[e] * rows + row[e];
+        const int64_t *at = key[e] < 0 ? NULL : bsearch(&pair, pairs, (size_t)distinct, sizeof pair, by_number);
+        image[e] = at ? at - pairs : -1;
+    }
+}
+
+void eval_say_pairs(EvalWorld *w, const IrModule *m, IrId map)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++)
+        if (m->graphs.data[i].kind == IR_GRAPH_KEYED && m->graphs.data[i].of == map)
+            say_pairs(w, m, &m->graphs.data[i]);
+}
+
 void eval_said_map(EvalWorld *w, const IrModule *m, IrId tensor, const EvalValue *x)
 {
     const IrTensor *t = &m->tensors.data[tensor];
@@ -561,6 +606,7 @@ void eval_said_map(EvalWorld *w, const IrModule *m, IrId tensor, const EvalValue
     const IrMap *map = &m->maps.data[t->map];
     for (int64_t i = 0; i < w->counts[map->from]; i++)
         w->maps[t->map][i] = x->v[i] >= 0 && x->v[i] < (double)w->counts[map->to] ? (int64_t)x->v[i] : -1;
+    eval_say_pairs(w, m, t->map);
 }
 
 EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,

@@ -67,12 +67,17 @@ typedef enum {
     IR_GRAPH_PERMUTATION, /* into each of the base's nodes one edge, from another: all in an order that is drawn */
     IR_GRAPH_COLUMN,  /* from each row of a space of nodes one edge, to the row of another that an integer of it says */
     IR_GRAPH_COMPOSE, /* a metapath: from each node to each that a path leads to, one edge of every graph of `path` */
+    /* its edges are the pairs of a row and a key that the base's edges have, by key, then by row: from the row to the key.
+       `batch` says each edge's row, `of` its key, a map that an input says, `image` its pair */
+    IR_GRAPH_KEYED,
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of
    each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
-static inline bool ir_graph_has_of(IrGraphKind k) { return k == IR_GRAPH_SELECT || k == IR_GRAPH_ROUTED; }
-/* The batch whose graphs its rows stay in (`batch`). */
+/* Functions say their ends. */
+static inline bool ir_graph_is_found(IrGraphKind k) { return k == IR_GRAPH_SELECT || k == IR_GRAPH_ROUTED; }
+static inline bool ir_graph_has_of(IrGraphKind k) { return ir_graph_is_found(k) || k == IR_GRAPH_KEYED; }
+/* The batch whose graphs its rows stay in, or rows by key (`batch`). */
 static inline bool ir_graph_has_by(IrGraphKind k) { return k == IR_GRAPH_NEAREST || ir_graph_has_of(k); }
 /* Whether an array of the data says its edges: ir_graph_file. */
 static inline bool ir_graph_is_read(IrGraphKind k) { return k == IR_GRAPH_FILE || k == IR_GRAPH_COLUMN; }
@@ -93,12 +98,14 @@ typedef struct IrGraph {
        behind the kept edges, by node. nearest: keep or remove, whether a node is its own neighbour */
     IrLoopPolicy policy;
     /* nearest, select, routed: map of each source, of each node of the base, of each target to its graph, sorted but
-       for routed; IR_NONE: all are of one (nearest), no edge of targets (routed) */
+       for routed; IR_NONE: all are of one (nearest), no edge of targets (routed). keyed: of each of the base's edges to its
+       row */
     IrId batch;
     /* select: map of each chosen node to its graph, or to unit, where `batch` leads; `image` leads from the base's
-       nodes to the chosen ones. routed: the same of each edge, with `batch` */
+       nodes to the chosen ones. routed: the same of each edge, with `batch`. keyed: of each of the base's edges to its key */
     IrId of;
-    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up */
+    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up. keyed: pairs for each edge of
+       the base, as passes expect */
     double ratio;
     int64_t n_nodes, n_edges, seed; /* random; negatives, routed: n_edges for each of the base's */
     int64_t step;                   /* nearest: of n_edges * step neighbours every step-th, the first included */

@@ -308,8 +308,8 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
 {
     static const char *const kinds[] = {"data",        "random",    "self_loops", "reverse", "line", "siblings",
                                         "complete",    "negatives", "nearest",    "select",  "file", "routed",
-                                        "permutation", "column",    "compose"}; /* of IrGraphKind */
-    static const char *const policies[] = {"keep", "replace", "add", "remove"}; /* of IrLoopPolicy */
+                                        "permutation", "column",    "compose",    "keyed"}; /* of IrGraphKind */
+    static const char *const policies[] = {"keep", "replace", "add", "remove"};             /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
     if (g->kind == IR_GRAPH_DATA || (ir_graph_is_read(g->kind) && !is(p, "("))) return;
     expect(p, "(");
@@ -339,6 +339,10 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
     if (g->kind == IR_GRAPH_SELECT) {
         expect(p, ",");
         g->n_edges = integer(p, 0, INT32_MAX);
+        expect(p, ",");
+        g->ratio = real(p);
+    }
+    if (g->kind == IR_GRAPH_KEYED) {
         expect(p, ",");
         g->ratio = real(p);
     }

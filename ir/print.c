@@ -147,6 +147,13 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
         print_double(out, g->ratio);
         strbuf_puts(out, ")");
         return;
+    case IR_GRAPH_KEYED:
+        strbuf_puts(out, "keyed(");
+        PRINT_REF(out, m->graphs, g->base);
+        strbuf_puts(out, ", ");
+        print_double(out, g->ratio);
+        strbuf_puts(out, ")");
+        return;
     case IR_GRAPH_REVERSE: strbuf_puts(out, "reverse("); break;
     case IR_GRAPH_LINE: strbuf_puts(out, "line("); break;
     case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;

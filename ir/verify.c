@@ -149,7 +149,7 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
         return bad(v, nowhere, "graph `%s`: its ends are not spaces of nodes", g->name);
     if (!map_joins(v, g->src, g->edge, g->src_space) || !map_joins(v, g->dst, g->edge, g->dst_space))
         return bad(v, nowhere, "graph `%s`: its maps do not lead from its edges to its nodes", g->name);
-    if (!v->m->maps.data[g->dst].sorted && !ir_graph_has_of(g->kind))
+    if (!v->m->maps.data[g->dst].sorted && !ir_graph_is_found(g->kind))
         return bad(v, nowhere, "graph `%s`: edges are stored by destination, so map `%s` is sorted", g->name,
                    v->m->maps.data[g->dst].name);
     return true;
@@ -264,6 +264,32 @@ static bool check_routed(Verify *v, const IrGraph *g)
         g->name);
 }
 
+/* The input that says a map; NULL: none does. */
+static const IrTensor *said_by(const IrModule *m, IrId map)
+{
+    for (uint32_t i = 0; i < m->tensors.n; i++)
+        if (m->tensors.data[i].is_map && m->tensors.data[i].map == map) return &m->tensors.data[i];
+    return NULL;
+}
+
+static bool check_keyed(Verify *v, const IrGraph *g)
+{
+    const IrMap *maps = v->m->maps.data;
+    IrId edge = v->m->graphs.data[g->base].edge;
+    if (!map_joins(v, g->batch, edge, g->src_space) || maps[g->batch].partial || !ir_map_stays(v->m, g->batch))
+        return bad(v, nowhere, "graph `%s`: `by` leads from the base's edges to their rows, known at load", g->name);
+    if (!map_joins(v, g->of, edge, g->dst_space) || !said_by(v->m, g->of))
+        return bad(v, nowhere, "graph `%s`: `of` is a map that an input says, from the base's edges to their keys",
+                   g->name);
+    if (!map_joins(v, g->image, edge, g->edge) || !maps[g->image].partial || g->orig != IR_NONE)
+        return bad(v, nowhere, "graph `%s`: `image`, partial and alone, leads from the base's edges to their pairs",
+                   g->name);
+    if (maps[g->src].partial || maps[g->dst].partial || maps[g->src].computed)
+        return bad(v, nowhere, "graph `%s`: every pair has a row and a key", g->name);
+    if (g->ratio > 0 && g->ratio <= 1) return true;
+    return bad(v, nowhere, "graph `%s`: %g pairs for each edge", g->name, g->ratio);
+}
+
 static bool check_permutation(Verify *v, const IrGraph *g)
 {
     const IrGraph *base = &v->m->graphs.data[g->base];
@@ -312,6 +338,9 @@ static bool check_graph(Verify *v, uint32_t id)
     if (g->base < id && v->m->graphs.data[g->base].redrawn)
         return bad(v, nowhere, "graph `%s` is derived from `%s`, which is drawn again for each step", g->name,
                    v->m->graphs.data[g->base].name);
+    if (g->base < id && v->m->graphs.data[g->base].kind == IR_GRAPH_KEYED)
+        return bad(v, nowhere, "graph `%s` is derived from `%s`, whose pairs are known when inputs are", g->name,
+                   v->m->graphs.data[g->base].name);
     if (g->redrawn && (g->seed < 0 || g->seed >= v->m->n_sites))
         return bad(v, nowhere, "graph `%s`: site %" PRId64 " of %u", g->name, g->seed, v->m->n_sites);
     for (uint32_t i = 0; i < id; i++)
@@ -338,6 +367,7 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_ROUTED: return check_routed(v, g);
     case IR_GRAPH_SELECT: return check_select(v, g);
     case IR_GRAPH_PERMUTATION: return check_permutation(v, g);
+    case IR_GRAPH_KEYED: return check_keyed(v, g);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }

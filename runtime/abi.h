@@ -21,7 +21,7 @@ enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL, RT_F16, RT_BF16 }; /* = IrDtype 
 /* clang-format off */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
        RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE, RT_GRAPH_ROUTED,
-       RT_GRAPH_PERMUTATION, RT_GRAPH_COLUMN, RT_GRAPH_COMPOSE }; /* = IrGraphKind */
+       RT_GRAPH_PERMUTATION, RT_GRAPH_COLUMN, RT_GRAPH_COMPOSE, RT_GRAPH_KEYED }; /* = IrGraphKind */
 /* clang-format on */
 enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD };                /* = IrTensorKind */
 enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE }; /* = IrLoopPolicy */
@@ -67,9 +67,10 @@ typedef struct RtMapDef {
 typedef struct RtGraphDef {
     int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
     int64_t n_nodes, n_edges, seed;
-    /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1 */
+    /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1; keyed:
+       from the base's edges to rows */
     int64_t batch;
-    int64_t of;   /* select: map of chosen nodes to graphs */
+    int64_t of;   /* select: map of chosen nodes to graphs; keyed: of the base's edges to keys */
     double ratio; /* select: where n_edges is 0 */
     int64_t redrawn;
     int64_t file, where, equals; /* file, column: arrays that are read; where -1: all edges */

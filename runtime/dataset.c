@@ -659,6 +659,7 @@ static RtCode place_inputs(Loader *l)
         if (t->is_map && rt_load_wants(l, i))
             RT_TRY(rt_graph_say_map(l->d->graph, t->map, t->dtype, l->d->tensors.data[i], l->st));
     }
+    rt_tensors_count(&l->d->tensors, l->d->graph); /* pairs of rows and keys are known now */
     return RT_OK;
 }
 

@@ -188,7 +188,11 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
     RtEdgeList *lists = g->lists;
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
-        assert(d->base < i); /* a graph is derived from one before it */
+        assert(d->base < i);             /* a graph is derived from one before it */
+        if (d->kind == RT_GRAPH_KEYED) { /* none until the keys are said */
+            RT_TRY(rt_graph_set_count(g, d->edge, 0, st));
+            continue;
+        }
         if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED) {
             RT_TRY(rt_graph_build_found(g, d, t, lists[d->base].n, &lists[i].n, st));
             continue;
@@ -294,13 +298,23 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     return RT_OK;
 }
 
+/* Whether a map leads from or to pairs of rows and keys, which are known when the keys are said. */
+static bool is_keyed(const RtModel *m, int64_t map)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const RtGraphDef *d = &m->graphs[i];
+        if (d->kind == RT_GRAPH_KEYED && (d->image == map || m->maps[map].from == d->edge)) return true;
+    }
+    return false;
+}
+
 static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
     for (int64_t i = 0; i < t->n_patterns; i++) RT_TRY(copy_pattern(g, &t->patterns[i], st));
     RT_TRY(open_said_maps(g, st));
     for (int64_t i = 0; i < m->n_maps; i++) {
-        if (m->maps[i].computed) continue; /* in a program's memory */
+        if (m->maps[i].computed || is_keyed(m, i)) continue; /* in a program's memory; not known yet */
         if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
         if (m->maps[i].needs_rows) RT_TRY(build_rows(g, i, st));
     }
@@ -327,9 +341,32 @@ static RtCode build_along(RtGraph *g, int64_t map, int64_t along, RtStatus *st)
     const RtMapDef *d = &g->model->maps[along];
     RtAlong *a = &g->alongs[g->n_alongs];
     *a = (RtAlong){.map = map, .along = along};
+    if (is_keyed(g->model, map) || is_keyed(g->model, along)) return g->n_alongs++, RT_OK;
     RT_TRY(rt_graph_alloc(g, g->spaces[d->from].count, 4, &a->to, st));
     g->n_alongs++;
     fill_along(g, a);
+    return RT_OK;
+}
+
+/* Rows of all maps that lead from or to the pairs of one graph, images along lists, and ids. */
+static RtCode finish_pairs(RtGraph *g, const RtGraphDef *d, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    for (int64_t i = 0; i < m->n_maps; i++) {
+        if (m->maps[i].from != d->edge && i != d->image) continue;
+        RT_TRY(rt_graph_alloc(g, g->spaces[m->maps[i].from].count, 4, &g->maps[i].to, st)); /* to unit: row 0 */
+        if (m->maps[i].needs_rows) RT_TRY(build_rows(g, i, st));
+    }
+    RtSpaceData *s = &g->spaces[d->edge];
+    s->ids_all = NULL; /* of no pair, until now */
+    if (rt_space_needs_ids(m, d->edge)) RT_TRY(rt_graph_alloc(g, s->count, 8, &s->ids_all, st));
+    for (int64_t i = 0; i < s->count && s->ids_all; i++) s->ids_all[i] = i;
+    for (int64_t i = 0; i < g->n_alongs; i++) {
+        RtAlong *a = &g->alongs[i];
+        if (!g->maps[a->map].to || !g->maps[a->along].list || a->to) continue; /* pairs of another graph; known */
+        RT_TRY(rt_graph_alloc(g, g->spaces[m->maps[a->along].from].count, 4, &a->to, st));
+        fill_along(g, a);
+    }
     return RT_OK;
 }
 
@@ -344,7 +381,13 @@ RtCode rt_graph_say_map(RtGraph *g, int64_t map, int64_t dtype, const void *ids,
     }
     if (d->needs_rows) RT_TRY(build_rows(g, map, st));
     for (int64_t i = 0; i < g->n_alongs; i++)
-        if (g->alongs[i].map == map || g->alongs[i].along == map) fill_along(g, &g->alongs[i]);
+        if ((g->alongs[i].map == map || g->alongs[i].along == map) && g->alongs[i].to) fill_along(g, &g->alongs[i]);
+    for (int64_t i = 0; i < g->model->n_graphs; i++) {
+        const RtGraphDef *pairs = &g->model->graphs[i];
+        if (pairs->kind != RT_GRAPH_KEYED || pairs->of != map) continue;
+        RT_TRY(rt_graph_build_keyed(g, pairs, st));
+        RT_TRY(finish_pairs(g, pairs, st));
+    }
     return RT_OK;
 }
 

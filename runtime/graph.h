@@ -90,7 +90,7 @@ int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts);
 /* Checks ids and builds every space and map the model has. *g is NULL on failure. */
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **g, RtStatus *st);
 void rt_graph_free(RtGraph *g);
-/* Fills the map that an input says, which has no images before: ids [rows] of the input, i32 or i64 as `dtype` says, as
+/* Fills the map that an input says, which has no images before, and makes the pairs of rows with its keys: ids [rows] of the input, i32 or i64 as `dtype` says, as
    they are stored. Before anybody else reads g. */
 RtCode rt_graph_say_map(RtGraph *g, int64_t map, int64_t dtype, const void *ids, RtStatus *st);
 /* Draws the graphs that are drawn for each step of training; nobody else may read g meanwhile. Counts and the places of

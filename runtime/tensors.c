@@ -25,12 +25,18 @@ RtCode rt_tensors_alloc(RtTensors *t, int64_t i, RtStatus *st)
     return RT_OK;
 }
 
-static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
+void rt_tensors_count(RtTensors *t, const RtGraph *g)
 {
     const RtModel *m = t->model;
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (!rt_mul(g ? g->spaces[m->tensors[i].space].count : 1, m->tensors[i].width, &t->counts[i]))
             t->counts[i] = -1;
+}
+
+static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
+{
+    const RtModel *m = t->model;
+    rt_tensors_count(t, g);
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (m->tensors[i].kind != RT_INPUT && m->tensors[i].kind != RT_HELD && (g || m->tensors[i].space == 0))
             RT_TRY(rt_tensors_alloc(t, i, st));

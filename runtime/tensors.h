@@ -13,6 +13,8 @@ typedef struct RtTensors {
 /* Allocates parameters, state and hypers; inputs and what is held stay NULL. `g` gives the rows of tensors that have
    a space. */
 RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtStatus *st);
+/* Counts elements again, where a space got its rows after t was created: none of those had memory. */
+void rt_tensors_count(RtTensors *t, const RtGraph *g);
 void rt_tensors_free(RtTensors *t);
 /* Memory for one more tensor (an input). */
 RtCode rt_tensors_alloc(RtTensors *t, int64_t tensor, RtStatus *st);

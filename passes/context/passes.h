@@ -55,6 +55,12 @@ typedef struct PassBudget {
     uint32_t n_rows;
 } PassBudget;
 
+/* How many pairs of a row and a key the data have: of their edges, whose keys an integer input says. */
+typedef struct PassPairs {
+    const char *input;
+    double edges, src_rows, dst_rows, src_pairs, dst_pairs;
+} PassPairs;
+
 struct Machine; /* passes/context/machine.h */
 
 typedef struct PassContext {
@@ -67,6 +73,8 @@ typedef struct PassContext {
     PassVerify verify;
     const struct Machine *machine; /* that the build assumes; the only place where passes find numbers of one */
     const PassBudget *budget;      /* or NULL */
+    const PassPairs *pairs; /* [n_pairs] of inputs whose pairs were counted; of others the pass `pairs` expects some */
+    uint32_t n_pairs;
     /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
     const struct ScheduleText *schedule;
     /* a plan of the same module for another machine, whose forms this one is to have (PlanForm), so that both give the

@@ -8,7 +8,8 @@ enum { EXPECTED_RUNS = 100 };
 enum { EXPECTED_NODES = 65536, EXPECTED_ELEMENTS_PER_NONZERO = 64 };
 /* bytes of a row of edges or nonzeros that stay in memory from run to run: never edges by features */
 enum { WIDEST_HELD = 16 };
-/* unit: 1; a dim's space: its size; nonzeros: one in 64 elements; edges: 16 per node; graphs of a batch: one per 32
+/* unit: 1; a dim's space: its size; nonzeros: one in 64 elements; edges: 16 per node; pairs of rows and keys: the share
+   of edges that their graph says; graphs of a batch: one per 32
    nodes. */
 double expected_rows(const IrModule *m, IrId space);
 /* Many to one of the rows that maps lead to, as edges are to nodes: what is stored for each of them is most of the

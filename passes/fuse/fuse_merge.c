@@ -257,6 +257,22 @@ static bool belongs_to_blocks(const Merge *m, uint32_t e, uint32_t r)
     return !reads_inner(f, e, &m->reads[e], &f->groups.data[r]) && feeds_blocks(m, e, MAX_CHAIN, &any) && any;
 }
 
+/* A product with matrices of rows that lie side by side where they read one, as pairs lie by key: walked in the order of
+   other rows each element would read its matrix from a far cache. */
+static bool walks_matrices(const FusedFunc *f, const Group *e, IrId map)
+{
+    for (uint32_t i = 0; i < e->roots.n; i++) {
+        const IrOp *op = fused_op(f, e->roots.data[i]);
+        for (uint32_t k = 0; op->op == IR_OP_contract && k < op->n_args; k++) {
+            const IrOp *read = fused_op(f, op->args[k]);
+            if (read->op != IR_OP_gather || read->type.n_dims < 2 || read->attr.map == map) continue;
+            const IrMap *by = &f->m->maps.data[read->attr.map];
+            if (by->sorted && f->m->spaces.data[by->to].has_dim) return true;
+        }
+    }
+    return false;
+}
+
 /* Values at elements join the sums over them. */
 static bool try_stage(Merge *m, uint32_t e, uint32_t r)
 {
@@ -265,7 +281,7 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     if (x->dead || rows->dead || !text_allows(f, e, r, true)) return false;
     if (too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
     if (!reads_of(f, &m->reads[r], e) && (m->early || !reads_of(f, &m->reads[e], r))) return false;
-    if (!m->given && belongs_to_blocks(m, e, r)) return false;
+    if (!m->given && (belongs_to_blocks(m, e, r) || walks_matrices(f, x, rows->map))) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e) || too_large(f, e, r)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u", x->roots.data[0],

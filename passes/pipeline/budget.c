@@ -71,7 +71,7 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge);
     if (ir_graph_is_pairs(g->kind)) /* no more than all pairs */
         return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
-    if (g->kind == IR_GRAPH_SELECT) return base;
+    if (g->kind == IR_GRAPH_SELECT || g->kind == IR_GRAPH_KEYED) return base;
     if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
     if (g->kind == IR_GRAPH_ROUTED)
         return plus(times(base, g->n_edges), g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);

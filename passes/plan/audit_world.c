@@ -138,6 +138,7 @@ static void said_maps(EvalWorld *w, const IrModule *m)
         const IrTensor *x = &m->tensors.data[t];
         int64_t n = x->is_map ? w->counts[m->maps.data[x->map].from] : 0;
         for (int64_t i = 0; i < n; i++) w->maps[x->map][i] = below(&d, w->counts[m->maps.data[x->map].to] + 1) - 1;
+        if (x->is_map) eval_say_pairs(w, m, x->map);
     }
 }
 

@@ -93,6 +93,16 @@ uint32_t module_n_ops(const IrModule *m)
     return n;
 }
 
+IrId irb_rows_space(IrModule *m, IrId dim)
+{
+    for (IrId s = 1; s < m->spaces.n; s++)
+        if (m->spaces.data[s].has_dim && m->dims.data[m->spaces.data[s].dim].size == m->dims.data[dim].size) return s;
+    IrId s = ir_space_new(m, arena_printf(m->arena, "%s.rows", m->dims.data[dim].name), false);
+    m->spaces.data[s].has_dim = true;
+    m->spaces.data[s].dim = dim;
+    return s;
+}
+
 IrId irb_all_map(Build *b, IrId space)
 {
     const char *name = arena_printf(b->m->arena, "%s.all", b->m->spaces.data[space].name);

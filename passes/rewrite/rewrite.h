@@ -44,6 +44,8 @@ typedef IrFunc *RewriteFunc(PassContext *ctx, IrModule *m, const IrFunc *old);
 IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one);
 
 uint32_t module_n_ops(const IrModule *m);
+/* The space with a row for each place of a dim, or of another of its size; made if the module lacks one. */
+IrId irb_rows_space(IrModule *m, IrId dim);
 /* The map of a space onto unit, "<space>.all"; made if the module lacks it. */
 IrId irb_all_map(Build *b, IrId space);
 

@@ -42,17 +42,6 @@ static bool is_table(const Table *t, const IrOp *op)
 
 /* ---- places ---------------------------------------------------------------------------------------------- */
 
-/* The space with a row for each of n places. */
-static IrId rows_space(IrModule *m, IrId dim)
-{
-    for (IrId s = 1; s < m->spaces.n; s++)
-        if (m->spaces.data[s].has_dim && m->dims.data[m->spaces.data[s].dim].size == m->dims.data[dim].size) return s;
-    IrId s = ir_space_new(m, arena_printf(m->arena, "%s.rows", m->dims.data[dim].name), false);
-    m->spaces.data[s].has_dim = true;
-    m->spaces.data[s].dim = dim;
-    return s;
-}
-
 /* Where the index leads in this function; one list serves all tables of as many rows. */
 static IrId route_to(Table *t, IrId index, IrId space, Span span)
 {
@@ -93,7 +82,7 @@ static IrId read_row(Table *t, const IrOp *op)
 {
     Build *b = &t->r.b;
     b->span = op->span;
-    IrId map = route_to(t, t->r.map[op->args[1]], rows_space(b->m, op->attr.dim), op->span);
+    IrId map = route_to(t, t->r.map[op->args[1]], irb_rows_space(b->m, op->attr.dim), op->span);
     IrId rows = rows_first(b, t->r.map[op->args[0]], op->attr.dim);
     IrType type = irb_type(b, rows);
     type.n_dims--;

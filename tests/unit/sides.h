@@ -66,6 +66,8 @@ static inline bool sides_evaluate(Arena *a, Sides *s, int64_t nodes, int64_t edg
         for (uint32_t n = 0; n < f->args.n; n++) {
             EvalValue *x = s->args[k][n] = eval_value_new(a, s->m[k], s->w[k], f->args.data[n].type);
             for (int64_t i = 0; i < x->rows * x->width; i++) x->v[i] = fill(f->args.data[n].type, n, (uint64_t)i, user);
+            IrId tensor = f->args.data[n].ref;
+            if (s->m[k]->tensors.data[tensor].is_map) eval_said_map(s->w[k], s->m[k], tensor, x);
         }
         s->results[k] = eval_func(a, s->m[k], s->w[k], f, s->args[k], &why);
         if (!check(s->results[k] != NULL, "%s", why)) return false;

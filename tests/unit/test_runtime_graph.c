@@ -67,6 +67,7 @@ static void make_tables(Made *m)
     }
     for (uint32_t i = 0; i < ir->graphs.n; i++) {
         const IrGraph *g = &ir->graphs.data[i];
+        bool of = g->kind == IR_GRAPH_ROUTED || g->kind == IR_GRAPH_KEYED;
         m->graphs[i] = (RtGraphDef){0,
                                     g->kind,
                                     g->edge,
@@ -81,8 +82,8 @@ static void make_tables(Made *m)
                                     g->n_nodes,
                                     g->n_edges,
                                     g->seed,
-                                    g->kind == IR_GRAPH_ROUTED ? index_of(g->batch) : -1,
-                                    g->kind == IR_GRAPH_ROUTED ? index_of(g->of) : -1,
+                                    of ? index_of(g->batch) : -1,
+                                    of ? index_of(g->of) : -1,
                                     0,
                                     g->redrawn,
                                     0,
@@ -359,6 +360,72 @@ static void test_typed(int64_t n_a, int64_t n_b, int64_t n_c, int64_t n_edges, u
     arena_free(a);
 }
 
+/* Pairs of keys and of both ends of edges, some of whose keys have no place, and pairs of reversed edges. */
+enum { N_KEYS = 5 };
+static void add_keyed(Made *m, IrId base, IrId row, IrId key, const char *name)
+{
+    IrModule *ir = m->ir;
+    IrGraph g = {.name = name, .kind = IR_GRAPH_KEYED, .base = base, .orig = IR_NONE, .batch = row, .of = key};
+    g.src_space = ir->maps.data[row].to;
+    g.dst_space = ir->maps.data[key].to;
+    g.edge = ir_space_new(ir, name, true);
+    g.src = ir_map_new(ir, "row", g.edge, g.src_space);
+    g.dst = ir_map_new(ir, "key", g.edge, g.dst_space);
+    g.image = ir_map_new(ir, "pair", ir->maps.data[row].from, g.edge);
+    ir_map_new(ir, "all", g.edge, IR_UNIT);
+    ir->maps.data[g.dst].sorted = true;
+    VEC_PUSH(ir->arena, &ir->graphs, g);
+}
+
+static void test_keyed(int64_t n_nodes, int64_t n_edges, uint64_t seed)
+{
+    Arena *a = arena_new();
+    Made m = {.ir = ir_module_new(a, "keyed")};
+    IrModule *ir = m.ir;
+    IrId node = ir_space_new(ir, "node", false), keys = ir_space_new(ir, "keys", false);
+    ir->spaces.data[keys].has_dim = true;
+    ir->spaces.data[keys].dim = ir_dim_new(ir, "R", N_KEYS);
+    IrGraph data = {.kind = IR_GRAPH_DATA,
+                    .src_space = node,
+                    .dst_space = node,
+                    .base = IR_NONE,
+                    .orig = IR_NONE,
+                    .image = IR_NONE};
+    IrId base = add_graph(&m, data, "edge"), edge = ir->graphs.data[base].edge;
+    IrTensor said = {.name = "rel", .kind = IR_INPUT, .type = {.space = edge, .dtype = IR_I64}, .is_map = true};
+    said.map = ir_map_new(ir, "said", edge, keys);
+    ir->maps.data[said.map].partial = true;
+    VEC_PUSH(a, &ir->tensors, said);
+    add_keyed(&m, base, ir->graphs.data[base].dst, said.map, "by target");
+    add_keyed(&m, base, ir->graphs.data[base].src, said.map, "by source");
+    make_tables(&m);
+    m.spaces[keys].fixed = N_KEYS;
+    RtTensorDef tensor = {.space = edge, .kind = RT_INPUT, .dtype = RT_I64, .is_map = 1, .map = said.map};
+    m.rt.tensors = &tensor;
+    m.rt.n_tensors = 1;
+    int64_t *ends = ARENA_ARRAY(a, int64_t, 3 * n_edges + 1), *rel = ends + 2 * n_edges, counts[MAX_SPACES] = {1};
+    for (int64_t i = 0; i < 2 * n_edges; i++) ends[i] = (int64_t)rt_philox(seed, 0, 0, (uint64_t)i, 0) % n_nodes;
+    for (int64_t e = 0; e < n_edges; e++) rel[e] = (int64_t)rt_philox(seed, 1, 0, (uint64_t)e, 0) % (N_KEYS + 2) - 1;
+    counts[node] = n_nodes, counts[keys] = N_KEYS;
+    const char *why = NULL;
+    EvalWorld *w = eval_world(a, ir, &(EvalGraph){n_nodes, n_nodes, n_edges, ends, ends + n_edges}, NULL, 1, &why);
+    RtTopology t = {.place = "test", .n_edges = n_edges, .src = ends, .dst = ends + n_edges, .counts = counts};
+    RtGraph *g = NULL;
+    RtStatus st = {0};
+    if (check(w != NULL, "eval_world: %s", why ? why : "?") &&
+        check(!rt_graph_create(&m.rt, &t, &g, &st), "%s", st.message) &&
+        check(!rt_graph_say_map(g, said.map, RT_I64, rel, &st), "%s", st.message)) {
+        EvalValue *x = eval_value_new(a, ir, w, ir->tensors.data[0].type);
+        for (int64_t e = 0; e < n_edges; e++) x->v[e] = (double)rel[e];
+        eval_said_map(w, ir, 0, x);
+        compare(&m, w, g);
+        check_lists(&m, g);
+        check_alongs(&m, g);
+    }
+    rt_graph_free(g);
+    arena_free(a);
+}
+
 static void test_philox(void)
 {
     check_begin();
@@ -435,6 +502,10 @@ int main(void)
     test_typed(3, 4, 2, 0, 3);
     test_typed(0, 0, 0, 0, 4);
     test_typed(40, 25, 4, 200, 5);
+    check_begin();
+    for (uint64_t seed = 0; seed < 20; seed++)
+        test_keyed(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
+    check_end("runtime_pairs_of_rows_and_keys_as_eval");
     test_philox();
     test_bad_ids();
     return check_done();
