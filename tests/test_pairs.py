@@ -105,6 +105,60 @@ def keys(box):
     return None if far < 1e-4 else "off by %g" % far
 
 
+BY_PAIRS = """
+model net(x: node[F], rel: edge index[R], W: [R, F, O], w: edge[]) -> node[T] {
+  a: edge[] = softmax_in(w, by = rel)
+  m: edge[O] = tanh(x.src @ W[rel])
+  return cat(sum(dot(mean_in(x.src, by = rel), W, F), R), sum_in(w * (x.src @ W[rel])), sum_in(a * m))
+}
+"""
+
+
+def by_pairs(box):
+    """Products and sums at the pairs of nodes and relations that occur are those at edges, with the same bits from any
+    number of threads and on a device; more processes are refused."""
+    rng = np.random.default_rng(9)
+    n, m, k, width, out = 50, 3000, 30, 6, 5
+    edges, x, w = rng.integers(0, n, (2, m)), rng.standard_normal((n, width)).astype("f4"), rng.standard_normal(m).astype("f4")
+    rel, W = (edges[0] + edges[1] // 7) % 4 * 7 + (rng.random(m) < 0.05), rng.standard_normal((k, width, out)).astype("f4")
+    folder = box.path("by_pairs")
+    os.makedirs(folder)
+    for name, value in dict(x=x, edge_index=edges, rel=rel, W=W, w=w).items():
+        np.save(os.path.join(folder, name + ".npy"), value)
+    box.write("by_pairs.gnn", BY_PAIRS)
+    got = {}
+    for name, flags in {"pairs": ["--target=shim"], "edges": ["--disable=pairs"]}.items():
+        box.must(box.gnnc, "build", "by_pairs.gnn", "--data", folder, "--set=T=%d" % (3 * out), "--cpu=native", *flags, "-o", box.path(name))
+        for run in ["--threads=1"], ["--threads=2"], ["--device=shim"]:
+            if name == "edges" and run != ["--threads=1"]:
+                continue
+            box.must(box.path(name), "infer", "--data", folder, *run, "--out", box.path("out.npy"))
+            got[name + run[0]] = np.load(box.path("out.npy"))
+    h, want = x[edges[0]].astype("f8"), np.zeros((n, 3 * out))
+    product = np.einsum("ef,efo->eo", h, W[rel])
+    for v in range(n):
+        for r in set(rel[edges[1] == v]):
+            e = (edges[1] == v) & (rel == r)
+            a = np.exp(w[e].astype("f8") - w[e].max())
+            want[v, :out] += product[e].mean(0)
+            want[v, out:2 * out] += (w[e, None] * product[e]).sum(0)
+            want[v, 2 * out:] += (a[:, None] / a.sum() * np.tanh(product[e])).sum(0)
+    for name, y in got.items():
+        if not np.abs(y - want).max() < 1e-4 * np.abs(want).max():
+            return "%s is off by %g" % (name, np.abs(y - want).max())
+    if any((got["pairs--threads=1"] != got["pairs" + run]).any() for run in ("--threads=2", "--device=shim")):
+        return "bits differ"
+    plans = [" ".join(box.must(box.path(name), "plan", "--data", folder).out.split()) for name in ("pairs", "edges")]
+    n_pairs = len(set(zip(edges[1], rel)))
+    if ("edge.dst.rel %d" % n_pairs in plans[0]) != 1 or "edge.dst.rel" in plans[1]:
+        return "the plan has no %d pairs:\n%s" % (n_pairs, plans[0])
+    box.must(box.gnnc, "data", "partition", folder, "-k", 2, "-o", box.path("parts"), "--method", "ldg")
+    r = box.run(box.path("pairs"), "infer", "--data", box.path("parts"), "--ranks", 2, "--out", box.path("out.npy"))
+    if r.rc == 0 or "--disable=pairs" not in r.err:
+        return "two processes: %s, %s" % (r.rc, r.err)
+    box.must(box.path("edges"), "infer", "--data", box.path("parts"), "--ranks", 2, "--out", box.path("out.npy"))
+
+
 def links(box):
     """A loss over drawn pairs is learned."""
     box.write("links.gnn", LINKS)
@@ -153,6 +207,7 @@ box.report("batch", compare(box, "batch", 30, 60, np.repeat([0, 1, 2, 5], [1, 12
 box.report("one_node", compare(box, "node", 1, 2, None))
 box.report("no_edges", compare(box, "none", 5, 0, None))
 box.report("keys", keys(box))
+box.report("by_pairs", by_pairs(box))
 box.report("links", links(box))
 box.report("lists_in_a_library", lists(box))
 box.close()

@@ -113,8 +113,9 @@ static void test_needs(Arena *a)
         const IrModule *done = pass_run_pipeline(&ctx, m);
         CHECK(done && pass_ready(&ctx, PASS_fuse, done));
         for (PassId p = 0; p < N_PASSES; p++) {
-            bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_keys || p == PASS_table ||
-                         p == PASS_parts || p == PASS_autodiff || p == PASS_reorder || p == PASS_narrow;
+            bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_pairs || p == PASS_keys ||
+                         p == PASS_table || p == PASS_parts || p == PASS_autodiff || p == PASS_reorder ||
+                         p == PASS_narrow;
             CHECK(pass_ready(&ctx, p, m) == grads);
         }
         CHECK(m->funcs.data[0]->ops.n == 4); /* the input is unchanged */
