@@ -242,6 +242,41 @@ static bool parse_bytes(const char *text, int64_t *bytes)
     return !end[unit != NULL];
 }
 
+/* Whether lists of edges say which nodes there are. */
+static bool is_typed(const IrModule *m)
+{
+    bool read = false, whole = false;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        read |= ir_graph_is_read(m->graphs.data[i].kind);
+        whole |= m->graphs.data[i].kind == IR_GRAPH_DATA;
+    }
+    return read && !whole;
+}
+
+/* Rows of each kind of nodes and edges of --data. */
+static bool read_rows(Build *b)
+{
+    Session *s = b->s;
+    const IrModule *m = b->elaborated;
+    const char *unknown = NULL;
+    int64_t *rows = opt_has(&s->opt, OPT_DATA) ? facts_rows(s, m, opt_value(&s->opt, OPT_DATA, "")) : NULL;
+    if (s->diags.n_errors) return false;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        IrId spaces[] = {g->src_space, g->dst_space, g->kind == IR_GRAPH_FILE ? g->edge : g->src_space};
+        for (int k = 0; k < 3 && ir_graph_is_read(g->kind); k++)
+            if (!rows || rows[spaces[k]] < 0) unknown = m->spaces.data[spaces[k]].name;
+    }
+    b->budget.rows = rows;
+    b->budget.n_rows = m->spaces.n;
+    if (!unknown) return true;
+    Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--memory-budget` wants to know how many rows `%s` has",
+                          unknown);
+    diag_help(&s->diags, it, "give --data DIR with the arrays of the model's relations, and num_%ss in meta.json",
+              unknown);
+    return false;
+}
+
 /* --memory-budget wants counts: those of --data. */
 static bool read_budget(Build *b)
 {
@@ -257,6 +292,7 @@ static bool read_budget(Build *b)
     b->budget.edges = s->n_edges;
     b->budget.graphs = s->n_graphs;
     b->ctx.budget = &b->budget;
+    if (is_typed(b->elaborated)) return read_rows(b);
     if (s->n_nodes && s->n_edges) return true;
     Diag *it = diag_error(&s->diags, E0612, (Span){0},
                           "`--memory-budget` wants to know how many nodes and edges there are");

@@ -5,6 +5,7 @@
 
 int data_generate(Session *s, const char *dir);
 int data_info(Session *s, const char *dir);
+int data_schema(Session *s, const char *dir);
 int data_verify(Session *s, const char *dir);
 int data_partition(Session *s, const char *dir);
 

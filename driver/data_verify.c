@@ -93,6 +93,7 @@ static const char *shape_text(Arena *a, const Npy *npy)
 int data_info(Session *s, const char *path)
 {
     Dir d;
+    if (opt_has(&s->opt, OPT_SCHEMA)) return data_schema(s, path);
     if (partition_is(s, path)) return partition_info(s, path);
     if (!open_dir(s, path, &d)) return 6;
     const cJSON *name = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "name") : NULL;
@@ -177,6 +178,97 @@ static bool ends_with(const char *text, const char *tail)
     return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
+/* ---- several kinds of nodes ---- */
+
+/* How many nodes of a kind there are: as meta.json says, else the rows of KIND.x.npy; -1: unknown. */
+static int64_t count_of(const Dir *d, const char *kind)
+{
+    Arena *a = d->s->arena;
+    Npy x;
+    int64_t n = meta_int(d, arena_printf(a, "num_%s", kind));
+    if (n < 0) n = meta_int(d, arena_printf(a, "num_%ss", kind));
+    if (n < 0 && !npy_header(a, arena_printf(a, "%s/%s.x.npy", d->path, kind), &x) && x.n_dims) n = x.shape[0];
+    return n;
+}
+
+/* The first item in [from, to) that is no id of the kind. */
+static void verify_ids(Dir *d, const char *file, const Npy *npy, int64_t from, int64_t to, const char *kind)
+{
+    int64_t n = count_of(d, kind);
+    for (int64_t i = from; i < to; i++) {
+        double v = npy_at(npy, i);
+        if (v >= 0 && (n < 0 || v < (double)n)) continue;
+        wrong(d, E0615, file,
+              arena_printf(d->s->arena, "item %lld is %.17g, wanted an id of %s in [0, %lld)", (long long)i, v, kind,
+                           (long long)n));
+        return;
+    }
+}
+
+/* Every array NAME.*.npy but `but` has so many rows. */
+static void verify_arrays(Dir *d, const char *name, int64_t rows, const char *but)
+{
+    size_t n, length = strlen(name);
+    char **files = data_list(d->s->arena, d->path, ".npy", &n);
+    for (size_t i = 0; i < n; i++) {
+        Npy npy;
+        if (strncmp(files[i], name, length) || files[i][length] != '.' || !strcmp(files[i] + length, ".npy") ||
+            !strcmp(files[i], but))
+            continue;
+        if (!npy_header(d->s->arena, arena_printf(d->s->arena, "%s/%s", d->path, files[i]), &npy))
+            verify_rows(d, files[i], &npy, rows);
+    }
+}
+
+/* The edges of a relation, in an array of their own or a column, and the values of its edges. */
+static void verify_relation(Dir *d, const char *name, const char *from, const char *to)
+{
+    Arena *a = d->s->arena;
+    const char *list = arena_printf(a, "%s.edge_index.npy", name), *column = arena_printf(a, "%s.%s.npy", from, name);
+    bool is_list = access(arena_printf(a, "%s/%s", d->path, list), F_OK) == 0;
+    const char *file = is_list ? list : column, *bad;
+    Npy npy;
+    if ((bad = npy_read(a, arena_printf(a, "%s/%s", d->path, file), &npy))) {
+        wrong(d, E0614, file, bad);
+        return;
+    }
+    if (npy.dtype[1] != 'i' || npy.n_dims != 1 + is_list || (is_list && npy.shape[0] != 2)) {
+        wrong(d, E0614, file,
+              arena_printf(a, "its shape is %s of %s, wanted integers, %s", shape_text(a, &npy), npy.dtype,
+                           is_list ? "2 x edges" : "one of each row"));
+        return;
+    }
+    int64_t half = is_list ? npy.shape[1] : 0;
+    if (is_list) verify_ids(d, file, &npy, 0, half, from);
+    verify_ids(d, file, &npy, half, npy.n, to);
+    verify_arrays(d, name, is_list ? half : npy.n, list);
+}
+
+static void verify_relations(Dir *d)
+{
+    const cJSON *relations = d->meta ? cJSON_GetObjectItemCaseSensitive(d->meta, "relations") : NULL;
+    for (const cJSON *it = cJSON_IsObject(relations) ? relations->child : NULL; it; it = it->next) {
+        const cJSON *ends[] = {cJSON_GetArrayItem(it, 0), cJSON_GetArrayItem(it, 1)};
+        if (!cJSON_IsString(ends[0]) || !cJSON_IsString(ends[1])) {
+            wrong(d, E0614, "meta.json",
+                  arena_printf(d->s->arena, "it names no two kinds of nodes that `%s` joins", it->string));
+            continue;
+        }
+        verify_relation(d, it->string, ends[0]->valuestring, ends[1]->valuestring);
+        for (int i = 0; i < 2; i++) verify_arrays(d, ends[i]->valuestring, count_of(d, ends[i]->valuestring), "");
+    }
+}
+
+/* An integer of each edge, below the number of relations. */
+static void verify_types(Dir *d, const char *file, const Npy *npy)
+{
+    Npy edges;
+    int64_t n = meta_int(d, "num_relations");
+    if (!npy_header(d->s->arena, arena_printf(d->s->arena, "%s/edge_index.npy", d->path), &edges) && edges.n_dims == 2)
+        verify_rows(d, file, npy, edges.shape[1]);
+    if (n > 0 && npy->dtype[1] == 'i') verify_range(d, file, npy, 0, (double)n, "a relation");
+}
+
 static void verify_csr(Dir *d, const char *file, const Npy *ptr)
 {
     verify_rows(d, file, ptr, d->nodes < 0 ? -1 : d->nodes + 1);
@@ -199,10 +291,11 @@ static void verify_file(Dir *d, const char *file)
     int64_t classes = meta_int(d, "num_classes"), features = meta_int(d, "feature_dim");
     if (npy.dtype[1] == 'f') verify_finite(d, file, &npy);
     if (strcmp(file, "edge_index.npy") == 0) verify_edges(d, file, &npy);
-    else if (ends_with(file, "_mask.npy")) {
+    else if (ends_with(file, "_mask.npy") && strchr(file, '.')[1] == 'n') {
         bool of_graphs = d->graphs >= 0 && npy.n_dims == 1 && npy.n == d->graphs;
         if (!of_graphs) verify_rows(d, file, &npy, d->nodes);
-    } else if (strcmp(file, "x.npy") == 0) verify_rows(d, file, &npy, d->nodes);
+    } else if (strcmp(file, "edge_type.npy") == 0) verify_types(d, file, &npy);
+    else if (strcmp(file, "x.npy") == 0) verify_rows(d, file, &npy, d->nodes);
     else if (strcmp(file, "x_indptr.npy") == 0) verify_csr(d, file, &npy);
     else if (strcmp(file, "x_indices.npy") == 0 && features > 0)
         verify_range(d, file, &npy, 0, (double)features, "a column");
@@ -219,6 +312,7 @@ bool data_verify_folder(Session *s, const char *path, size_t *n_files)
     if (!open_dir(s, path, &d)) return false;
     char **names = data_list(s->arena, path, ".npy", &n);
     for (size_t i = 0; i < n; i++) verify_file(&d, names[i]);
+    verify_relations(&d);
     const cJSON *files = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "files") : NULL;
     for (const cJSON *f = files ? files->child : NULL; f; f = f->next)
         if (access(arena_printf(s->arena, "%s/%s", path, f->string), F_OK) != 0)

@@ -2,7 +2,7 @@
    the headers of .npy and .npz only (docs/data.md); the runtime validates the contents when the executable loads
    them. */
 #include "base/file.h"
-#include "driver/commands.h"
+#include "driver/data.h"
 #include "driver/npz.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -209,6 +209,55 @@ bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
     fo->facts = f.facts;
     fo->n_facts = f.n;
     return s->diags.n_errors == 0;
+}
+
+static const FrontendFact *fact_of(const FrontendOptions *fo, const char *name)
+{
+    for (uint32_t i = 0; i < fo->n_facts; i++)
+        if (!strcmp(fo->facts[i].name, name)) return &fo->facts[i];
+    return NULL;
+}
+
+/* Rows of a kind of nodes: of meta.json, else of an input, else of a column; -1: unknown. */
+static int64_t rows_of_kind(Session *s, const IrModule *m, IrId space, const FrontendOptions *fo, const cJSON *meta)
+{
+    const char *name = m->spaces.data[space].name;
+    for (int i = 0; i < 2 && meta; i++) {
+        const char *key = arena_printf(s->arena, i ? "num_%ss" : "num_%s", name);
+        if (cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(meta, key))) return number(meta, key);
+    }
+    for (uint32_t i = 0; i < m->tensors.n; i++) {
+        const IrTensor *t = &m->tensors.data[i];
+        const FrontendFact *f = t->kind == IR_INPUT && t->type.space == space ? fact_of(fo, t->name) : NULL;
+        if (f) return f->count;
+    }
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        const FrontendFact *f = g->kind == IR_GRAPH_COLUMN && g->src_space == space ? fact_of(fo, ir_graph_file(g))
+                                                                                    : NULL;
+        if (f) return f->count;
+    }
+    return -1;
+}
+
+int64_t *facts_rows(Session *s, const IrModule *m, const char *dir)
+{
+    FrontendOptions fo = {0};
+    cJSON *meta = NULL;
+    int64_t *rows = ARENA_ARRAY(s->arena, int64_t, m->spaces.n);
+    if (!facts_read(s, dir, &fo) || (!is_archive(dir) && !data_meta(s, dir, &meta))) return NULL;
+    for (uint32_t i = 0; i < m->spaces.n; i++) rows[i] = -1;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        const FrontendFact *f = g->kind == IR_GRAPH_FILE ? fact_of(&fo, ir_graph_file(g)) : NULL;
+        if (f && f->n_dims == 1) rows[g->edge] = f->dims[0];
+        for (int k = 0; k < 2 && ir_graph_is_read(g->kind); k++) {
+            IrId end = k ? g->dst_space : g->src_space;
+            if (rows[end] < 0) rows[end] = rows_of_kind(s, m, end, &fo, meta);
+        }
+    }
+    cJSON_Delete(meta);
+    return rows;
 }
 
 static bool read_sets(Session *s, FrontendOptions *fo)

@@ -164,6 +164,7 @@ static RtCode keep_edges(Loader *l, const RtGraphDef *d, const RtArray *types, R
         dst[k] = ids->dst[e];
         rows[k++] = e;
     }
+    assert(k == n);
     *ids = (RtEdgeIds){ids->place, n, src, dst, rows};
     return RT_OK;
 }

@@ -44,6 +44,7 @@ static void reach(Step *s, int32_t node, int32_t target)
 /* Walks back from the target; steps[0] then holds the sources that paths to it begin at. */
 static void walk(Step *steps, int64_t n_steps, int32_t target)
 {
+    assert(n_steps > 0 && target < INT32_MAX); /* seen holds one more */
     for (int64_t k = 0; k < n_steps; k++) steps[k].n = 0;
     reach(&steps[n_steps - 1], target, target);
     for (int64_t k = n_steps - 1; k > 0; k--)

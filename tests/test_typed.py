@@ -4,6 +4,7 @@ threads, processors and the device that the CPU plays, checkpoints, edge inputs 
 relations without edges, counts that nobody says, all ways in which the data may be wrong. usage: test_typed.py BUILD"""
 import json
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -76,6 +77,69 @@ def save_file(tensors, path):
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
         f.write(len(text).to_bytes(8, "little") + text + data)
+
+
+LIBRARY = """#include "libnet.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *contents(const char *name, long *bytes)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s.bin", name);
+    FILE *f = fopen(path, "rb");
+    if (!f) exit(9);
+    fseek(f, 0, SEEK_END);
+    *bytes = ftell(f);
+    rewind(f);
+    void *p = aligned_alloc(64, (size_t)*bytes / 64 * 64 + 64);
+    if (fread(p, 1, (size_t)*bytes, f) != (size_t)*bytes) exit(9);
+    fclose(f);
+    return p;
+}
+
+static NetEdgeList list(const char *name, int column)
+{
+    long bytes;
+    int64_t *ids = contents(name, &bytes);
+    int64_t n = bytes / 8 / (column ? 1 : 2);
+    return (NetEdgeList){name, n, column ? NULL : ids, column ? ids : ids + n};
+}
+
+int main(int argc, char **argv)
+{
+    NetModel *model = NULL;
+    NetGraph *graph = NULL;
+    NetContext *context = NULL;
+    NetStatus st;
+    long bytes;
+    const void *inputs[NET_N_INPUTS];
+    void *results[NET_N_RESULTS];
+    NetEdgeList lists[] = {list("paper.about", 1), list("extends", 0), list("cites", 0), list("writes.edge_index", 0)};
+    NetRowCount counts[] = {{"subject", atoi(argv[1])}, {"author", atoi(argv[2])}, {"nobody", 3}, {"paper", atoi(argv[3])}};
+    NetGraphDesc desc = {.n_lists = 4, .lists = lists, .n_counts = argc > 4 ? 3 : 4, .counts = counts};
+    int32_t code = net_model_create(net_tables(), 0, NET_BEST_CPU, &model, &st);
+    if (!code) code = net_model_load(model, "w.safetensors", &st);
+    if (!code) code = net_graph_create(model, &desc, &graph, &st);
+    if (!code) code = net_context_create(model, graph, 0, NULL, 0, &context, &st);
+    for (int i = 0; !code && i < NET_N_INPUTS; i++) inputs[i] = contents(net_input(model, i).name, &bytes);
+    for (int i = 0; !code && i < NET_N_RESULTS; i++) {
+        NetTensorInfo r = net_result(model, i);
+        results[i] = aligned_alloc(64, (size_t)(net_graph_count(graph, r.space_index) * r.width * 4) / 64 * 64 + 64);
+    }
+    if (!code) code = net_forward(context, inputs, results, &st);
+    for (int i = 0; !code && i < NET_N_RESULTS; i++) {
+        NetTensorInfo r = net_result(model, i);
+        fwrite(results[i], 4, (size_t)(net_graph_count(graph, r.space_index) * r.width), stdout);
+    }
+    if (code) fprintf(stderr, "%s %s\\n", net_code_name(code), st.message);
+    net_context_free(context);
+    net_graph_free(graph);
+    net_model_free(model);
+    return code != 0;
+}
+"""
 
 
 class Typed(Sandbox):
@@ -182,6 +246,105 @@ def test_counts(box):
     box.report("counts", {k: found.get(k) for k in want} != want and "%s, wanted %s" % (found, want))
 
 
+def test_library(box):
+    """One topology for each relation and one buffer for each kind of nodes, by a program in C."""
+    with open(GIR) as f:
+        text = f.read()
+    text = text[:text.index("func train_step")].replace("tensor E : param subject[H] f32 stored [4] perm(0) init uniform(-0.5, 0.5)",
+                                                        "tensor E : input subject[H] f32")
+    box.must(box.gnnc, "build", box.write("net.gir", text), "--emit=lib,header", "--prefix", "net", "-o", box.path("libnet"))
+    box.must("cc", "-I", box.root, box.write("main.c", LIBRARY), box.path("libnet.a"), "-lm", "-o", box.path("main"))
+    a, w = arrays(), weights(6)
+    want = b"".join(x.tobytes() for x in box.infer(box.folder(a), w))
+    save_file({k: v for k, v in w.items() if k != "E"}, box.path("w.safetensors"))
+    given = dict(a, E=w["E"], cites=a["edge_index"][:, a["edge_type"] == 0], extends=a["edge_index"][:, a["edge_type"] == 2])
+    for name, x in given.items():
+        box.write(name + ".bin", np.ascontiguousarray(x).tobytes())
+    with open(box.path("got"), "wb") as out:
+        box.must(box.path("main"), 6, 23, 40, stdout=out)
+    with open(box.path("got"), "rb") as f:
+        box.report("library", f.read() != want and "other bits than those of the executable")
+    for name, argv, wanted in (("rows of authors", [6, 22, 40], "DATA_ID writes.edge_index: the source of edge"), ("rows of papers", [6, 23, 41], "DATA_ROWS paper.about"),
+                               ("no count", [6, 23, 40, "less"], "GRAPH_COUNT")):
+        r = box.run(box.path("main"), *argv)
+        box.report("library refuses: " + name, (r.rc != 1 or wanted not in r.err) and r.err)
+
+
+SCHEMAS = {
+    "typed": """schema academic_2 {
+  node author[3], paper[5], subject, venue[7]
+  edge writes: author -> paper
+  edge about: paper -> subject = column
+}
+""",
+    "types": """schema kg {
+  node node[5], subject
+  edge cites: node -> node = data.edge_index where data.edge_type == 0
+  edge relation_1: node -> node = data.edge_index where data.edge_type == 1
+  edge relation_2_of: node -> node = data.edge_index where data.edge_type == 2
+  edge has_subject: node -> subject = data.subject
+}
+"""}
+
+
+def test_budget(box):
+    """--memory-budget takes the rows of each kind of nodes and the edges of each relation from the folder."""
+    a, w = arrays(600, 200, 6, 3000, 4000), weights(6)
+    folder = box.folder(a, name="x", num_subjects=6)
+    build = [box.gnnc, "build", GIR, "--memory-budget"]
+    for name, more, wanted in (("no data", [], "wants to know how many rows `"), ("no subjects", ["--data", box.folder(a, name="x")], "how many rows `subject` has")):
+        r = box.run(*build, "1G", "-o", box.path("no"), *more)
+        box.report("budget with " + name, (r.rc == 0 or wanted not in r.err) and r.err)
+    r = box.run(*build, "1K", "--data", folder, "-o", box.path("no"))
+    least = int(r.err.split("--memory-budget=")[1].split()[0]) if "at least" in r.err else 0
+    box.must(*build, str(least), "--data", folder, "-o", box.path("small"))
+    box.report("budget", (not least or any((x != y).any() for x, y in zip(box.infer(folder, w), box.infer(folder, w, exe="small")))) and "other bits, of %d bytes" % least)
+
+
+def test_schema(box):
+    a = {k: v for k, v in arrays().items() if k.startswith(("paper.", "author.", "writes."))}
+    a["venue.x"] = np.zeros((2, 7), "f4")
+    relations = {"writes": ["author", "paper"], "about": ["paper", "subject"]}
+    typed = box.folder(a, name="academic-2", relations=relations, num_subjects=6)
+    b = arrays()
+    types = {"x": b["paper.x"], "edge_index": b["edge_index"], "edge_type": b["edge_type"] % 3, "subject": b["paper.about"], "kind": b["paper.about"]}
+    meta = {"name": "kg", "num_nodes": 40, "num_relations": 3, "num_subjects": 6, "relation_names": ["cites", 7, "2.of"]}
+    kinds = box.folder(types, **meta)
+    for name, folder in (("typed", typed), ("types", kinds)):
+        out = box.must(box.gnnc, "data", "info", folder, "--schema").out
+        box.report("schema of " + name, out != SCHEMAS[name] and out)
+    r = box.run(box.gnnc, "data", "verify", typed)
+    box.report("sound", r.rc and r.err)
+    os.makedirs(box.path("npz"))
+    np.savez(box.path("npz", "graph.npz"), **a)
+    shutil.copy(os.path.join(typed, "meta.json"), box.path("npz"))
+    box.report("schema of an archive", box.must(box.gnnc, "data", "info", box.path("npz"), "--schema").out != SCHEMAS["typed"] and "another")
+    cases = [("no kinds", a, {}, "it has one kind of nodes and one of edges"),
+             ("one kind", a, {"relations": {"writes": ["paper"]}}, "names no two kinds that relation `writes` joins"),
+             ("no name", a, {"relations": {"has-x": ["paper", "author"]}}, "`has-x` cannot be a name"),
+             ("no edges", a, {"relations": dict(relations, cites=["paper", "paper"])}, "no array has the edges of `cites`"),
+             ("unsaid", a, {"relations": {"about": ["paper", "subject"]}}, "does not say which kinds of nodes `writes` joins"),
+             ("no number", types, {"num_nodes": 40}, "does not say how many types edge_type.npy has"),
+             ("same names", types, dict(meta, relation_names=["a", "a"]), "two relations would have the name `a`")]
+    for name, x, m, wanted in cases:
+        r = box.run(box.gnnc, "data", "info", box.folder(x, **dict(m, unused=1)), "--schema")
+        box.report("schema refused: " + name, (r.rc != 3 or r.out or wanted not in r.err) and "%s: %s" % (r.rc, r.err))
+    bad = [("author", changed(a, "writes.edge_index", put=[((0, 7), 23)]), "writes.edge_index.npy: item 7 is 23, wanted an id of author in [0, 23)"),
+           ("paper", changed(a, "writes.edge_index", put=[((1, 0), 40)]), "writes.edge_index.npy: item 150 is 40, wanted an id of paper in [0, 40)"),
+           ("subject", changed(a, "paper.about", put=[(5, -1)]), "paper.about.npy: item 5 is -1, wanted an id of subject"),
+           ("values", changed(a, "writes.w", value=a["writes.w"][1:]), "writes.w.npy: its shape is 149, wanted 150 rows"),
+           ("rows", changed(a, "paper.y", value=a["paper.y"][1:]), "paper.y.npy: its shape is 39 x 4, wanted 40 rows"),
+           ("shape", changed(a, "writes.edge_index", value=a["writes.edge_index"][:1]), "wanted integers, 2 x edges"),
+           ("missing", {k: v for k, v in a.items() if k != "paper.about"}, "paper.about.npy")]
+    for name, x, wanted in bad:
+        r = box.run(box.gnnc, "data", "verify", box.folder(x, relations=relations, num_subjects=6))
+        box.report("unsound: " + name, (r.rc not in (2, 3) or wanted not in r.err) and "%s: %s" % (r.rc, r.err))
+    for name, x, wanted in (("type", changed(types, "edge_type", put=[(1, 9)]), "edge_type.npy: item 1 is 9, wanted a relation"),
+                            ("types", changed(types, "edge_type", value=types["edge_type"][1:]), "edge_type.npy: its shape is 209, wanted 210 rows")):
+        r = box.run(box.gnnc, "data", "verify", box.folder(x, **meta))
+        box.report("unsound: " + name, (r.rc not in (2, 3) or wanted not in r.err) and "%s: %s" % (r.rc, r.err))
+
+
 def changed(a, name, **how):
     b = {k: v.copy() for k, v in a.items()}
     for at, value in how.get("put", ()):
@@ -249,7 +412,7 @@ def test_large_path(box):
 
 def main():
     box = Typed(sys.argv[1])
-    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_refused, test_large_path):
+    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_library, test_budget, test_schema, test_refused, test_large_path):
         try:
             test(box)
         except (RuntimeError, OSError, ValueError) as e:

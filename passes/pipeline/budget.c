@@ -57,6 +57,7 @@ static int64_t elements_of(const IrModule *m, const PassBudget *b, IrId space)
 /* At most so many: loops may be there already, elements of a matrix may be zero. */
 int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
 {
+    ICE_UNLESS(space < m->spaces.n);
     const IrSpace *s = &m->spaces.data[space];
     const IrGraph *g = graph_of(m, space);
     if (space == IR_UNIT) return 1;

@@ -31,7 +31,8 @@ class EdgeList(C.Structure):
 
 class GraphDesc(C.Structure):
     _fields_ = [("n_src", C.c_int64), ("n_dst", C.c_int64), ("n_edges", C.c_int64), ("src", C.c_void_p), ("dst", C.c_void_p),
-                ("n_graphs", C.c_int64), ("graph_of", C.c_void_p), ("n_lists", C.c_int64), ("lists", C.c_void_p)]
+                ("n_graphs", C.c_int64), ("graph_of", C.c_void_p), ("n_lists", C.c_int64), ("lists", C.c_void_p),
+                ("n_counts", C.c_int64), ("counts", C.c_void_p)]
 
 
 class Failed(Exception):

@@ -142,7 +142,7 @@ static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0}, {
 static const RtGraphDef hm_graphs[] = {
     {.name = S(edge), .kind = RT_GRAPH_DATA, .edge = SP_EDGE, .src_space = SP_NODE, .dst_space = SP_NODE,
         .src = M_SRC, .dst = M_DST,
-     .base = -1, .orig = -1, .image = -1, .batch = -1, .of = -1}};
+     .base = -1, .orig = -1, .image = -1, .batch = -1, .of = -1, .file = -1, .where = -1}};
 /* clang-format on */
 static const RtTensorDef hm_tensors[] = {
     {.name = S(x),

@@ -209,6 +209,7 @@ static void with_list(void)
     graphs[1] = hm_graphs[0];
     graphs[1].name = NAME(list);
     graphs[1].kind = RT_GRAPH_FILE;
+    graphs[1].file = NAME(list);
     graphs[1].edge = edge;
     graphs[1].src = from;
     graphs[1].dst = to;

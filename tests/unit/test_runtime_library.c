@@ -249,7 +249,7 @@ static void test_numbers(World *w, GnnrtModel *model, GnnrtGraph *graph)
     RtModel tables = hm_model;
     char memory[192];
     const GnnrtGraphDesc good = {.n_src = N, .n_dst = N, .n_edges = E, .src = w->src, .dst = w->dst};
-    GnnrtGraphDesc bad[16];
+    GnnrtGraphDesc bad[18];
     int n = 0;
     const int64_t none[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 8, (int64_t)1 << 31};
     check_begin();
@@ -260,6 +260,8 @@ static void test_numbers(World *w, GnnrtModel *model, GnnrtGraph *graph)
     bad[n] = good, bad[n++].n_graphs = -1;
     bad[n] = good, bad[n++].n_lists = -1;
     bad[n] = good, bad[n++].n_lists = 1;
+    bad[n] = good, bad[n++].n_counts = -1;
+    bad[n] = good, bad[n++].n_counts = 1;
     bad[n] = good, bad[n++].n_src = N + 1;
     bad[n] = good, bad[n++].src = NULL;
     bad[n] = good, bad[n++].dst = NULL;
