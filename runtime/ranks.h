@@ -182,5 +182,7 @@ typedef struct RtAcrossOps {
     RtCode (*bind)(struct RtAcross *a, RtStatus *st);
     /* Once e is bound: all its steps and what travels between them. The first failure is kept in ranks->failed. */
     void (*run)(struct RtAcross *a);
+    /* Waits for what is on its way from one run to the next. Called by all together, once no run follows. */
+    RtCode (*settle)(struct RtAcross *a, RtStatus *st);
 } RtAcrossOps;
 extern const RtAcrossOps rt_across;
