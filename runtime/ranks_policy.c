@@ -55,6 +55,8 @@ struct RtPolicyRow {
     bool in_turn;                            /* each process in turn sends all that it owns */
     bool drawn;                              /* rows are drawn, and nothing is kept */
     int64_t (*oldest)(const RtPolicyRun *p); /* runs between sending and reading a row, at most */
+    double (*lowest)(const RtPolicyRun *p),
+        (*highest)(const RtPolicyRun *p); /* share of rows that travel: at least, at most */
 };
 
 /* ---- which rows travel ------------------------------------------------------------------------------------------- */
@@ -130,22 +132,46 @@ static bool all_rows(const RtPolicyRun *p, bool vote, int64_t key) { return (voi
 static int64_t below_a(const RtPolicyRun *p) { return p->a > 1 ? (int64_t)p->a - 1 : 0; }
 static int64_t below_b(const RtPolicyRun *p) { return (int64_t)p->b - 1; }
 static int64_t one(const RtPolicyRun *p) { return (void)p, 1; }
+static double all_of(const RtPolicyRun *p) { return (void)p, 1; }
+static double of_a(const RtPolicyRun *p) { return p->a > 1 ? 1 / p->a : 1; }
+static double of_b(const RtPolicyRun *p) { return 1 / p->b; }
 
 /* The first names exact training, in which no policy has a state. */
 static const RtPolicyRow policies[] = {
     {.form = "exact"},
     {.form = "halo"},
-    {.form = "sancus=m1:T", .whole = true, .least = 1, .most = 1e6, .travels = each_t, .oldest = below_a},
+    {.form = "sancus=m1:T",
+     .whole = true,
+     .least = 1,
+     .most = 1e6,
+     .travels = each_t,
+     .oldest = below_a,
+     .lowest = of_a,
+     .highest = of_a},
     {.form = "sancus=m2:tmin:tmax",
      .whole = true,
      .least = 1,
      .most = 1e6,
      .vote = vote_by_age,
      .travels = if_voted,
-     .oldest = below_b},
-    {.form = "sancus=m3:eps:tmax", .most = 1e30, .vote = vote_by_change, .travels = if_voted, .oldest = below_b},
-    {.form = "distgnn=r", .whole = true, .most = 1e6, .travels = by_key, .oldest = below_a},
-    {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one},
+     .oldest = below_b,
+     .lowest = of_b,
+     .highest = of_a},
+    {.form = "sancus=m3:eps:tmax",
+     .most = 1e30,
+     .vote = vote_by_change,
+     .travels = if_voted,
+     .oldest = below_b,
+     .lowest = of_b,
+     .highest = all_of},
+    {.form = "distgnn=r",
+     .whole = true,
+     .most = 1e6,
+     .travels = by_key,
+     .oldest = below_a,
+     .lowest = of_a,
+     .highest = of_a},
+    {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one, .lowest = all_of, .highest = all_of},
     {.form = "bns=p", .least = 1e-9, .most = 1, .drawn = true},
     {.form = "cagnet1d", .in_turn = true},
 };
@@ -290,6 +316,24 @@ RtCode rt_policy_bind(RtAcross *a, RtStatus *st)
 {
     if (a->policy) a->policy->run = -1;
     return rt_policy_settle(a, st);
+}
+
+bool rt_policy_bytes(const RtAcross *a, RtPolicyBytes *out)
+{
+    const RtPolicyRun *p = a->policy;
+    *out = (RtPolicyBytes){0};
+    if (!p) return false;
+    if (p->sample) out->least = out->most = rt_sample_bytes(a, p->sample, &out->rounds);
+    for (int64_t i = 0; i < p->n_exchanges && !p->sample; i++) {
+        const RtExchange *x = &a->exchanges[i];
+        double rows = (double)(rt_ship_rows_out(a->r, &x->ship) * x->row_bytes);
+        if (p->is->in_turn) rows = (double)(p->kept[i].owned[a->r->rank] * (a->r->n - 1) * x->row_bytes);
+        out->least += rows * (p->is->in_turn ? 1 : p->is->lowest(p));
+        out->most += rows * (p->is->in_turn ? 1 : p->is->highest(p));
+        out->rounds += p->is->in_turn ? a->r->n : p->is->vote ? 2 : 1;
+        out->votes += p->is->vote ? a->r->n - 1 : 0;
+    }
+    return true;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
