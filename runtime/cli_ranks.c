@@ -195,6 +195,28 @@ RtCode rt_cli_ranks_gather(const RtCli *c, int64_t mine, int64_t *least, int64_t
     return RT_OK;
 }
 
+/* What rows of peers a policy sends in place of all. */
+static RtCode plan_policy(const RtCli *c, const RtExec *e, bool json)
+{
+    RtPolicyBytes p;
+    int64_t least, most, votes, other;
+    if (!rt_policy_bytes(e->across, &p)) return RT_OK;
+    RT_TRY(rt_cli_ranks_gather(c, (int64_t)(p.least + 0.5), &other, &least, &other));
+    RT_TRY(rt_cli_ranks_gather(c, (int64_t)(p.most + 0.5), &other, &most, &other));
+    RT_TRY(rt_cli_ranks_gather(c, p.votes, &other, &votes, &other));
+    if (json)
+        printf(", \"policy\": {\"name\": \"%s\", \"least_bytes\": %lld, \"most_bytes\": %lld, \"vote_bytes\": %lld, "
+               "\"rounds\": %lld}",
+               c->values[OPT_POLICY], (long long)least, (long long)most, (long long)votes, (long long)p.rounds);
+    else if (least == most)
+        printf("  %s: of the rows %lld bytes a run in the mean, in %lld rounds\n", c->values[OPT_POLICY],
+               (long long)most, (long long)p.rounds);
+    else
+        printf("  %s: of the rows %lld to %lld bytes a run in the mean, and %lld that say which, in %lld rounds\n",
+               c->values[OPT_POLICY], (long long)least, (long long)most, (long long)votes, (long long)p.rounds);
+    return RT_OK;
+}
+
 /* What travels when e's program runs: in all and by the process that sends most. */
 RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
 {
@@ -230,11 +252,13 @@ RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
     }
     if (!code) code = rt_cli_ranks_gather(c, bytes, &least, &sum, &most);
     if (!code && json)
-        printf("], \"rounds\": %lld, \"bytes\": %lld, \"most_bytes\": %lld}", (long long)rounds, (long long)sum,
+        printf("], \"rounds\": %lld, \"bytes\": %lld, \"most_bytes\": %lld", (long long)rounds, (long long)sum,
                (long long)most);
     if (!code && !json)
         printf("  each run: %lld rounds, %lld bytes from all processes, %lld from the one that sends most\n",
                (long long)rounds, (long long)sum, (long long)most);
+    if (!code) code = plan_policy(c, e, json);
+    if (!code && json) putchar('}');
     free(list);
     return code;
 }

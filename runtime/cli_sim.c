@@ -341,6 +341,9 @@ RtCode rt_cli_sim(RtCli *c)
     if (c->values[OPT_RANKS])
         return rt_fail(c->st, RT_E_CLI_VALUE, "--ranks", "leave it out",
                        "as many ranks are simulated as there are parts");
+    if (c->values[OPT_POLICY])
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--policy", "leave out --transport sim, or the policy",
+                       "exact training is what is simulated");
     RT_TRY(rt_cli_ranks_refuse(c));
     if (!rt_is_partition(c->values[OPT_DATA]))
         return rt_fail(c->st, RT_E_RANKS_PARTS, c->values[OPT_DATA], NULL, "found no parts, wanted some to simulate");

@@ -61,7 +61,9 @@ struct RtPeers {
     int64_t *each;  /* [n] sizes */
     char *given;    /* [n][GIVEN] what processes compare */
     uint64_t calls;
-    const char *question;    /* of a comparison */
+    const char *question; /* of a comparison */
+    RtBlock *kept;        /* [n_kept] */
+    int n_kept;
     Site *pages[SITE_PAGES]; /* [SITE_PAGE] each, or NULL */
     char *ledger;
     bool broken, told, speaks;
@@ -474,6 +476,13 @@ bool rt_peers_arrived(const RtPeers *p, int flight)
     return p->broken || !p->flights[flight].open;
 }
 
+void rt_peers_keep(RtPeers *p, RtBlock *b)
+{
+    /* where there is no room to note it, it stays until the process ends */
+    if (!rt_grow(&p->kept, p->n_kept + 1, sizeof *p->kept, "memory of messages", NULL)) p->kept[p->n_kept++] = *b;
+    *b = (RtBlock){0};
+}
+
 void rt_peers_progress(RtPeers *p)
 {
     bool moved;
@@ -620,6 +629,8 @@ static void peers_free(RtPeers *p)
 {
     for (int i = 0; i < SITE_PAGES; i++) free(p->pages[i]);
     for (int i = 0; i < p->n_flights; i++) free(p->flights[i].links);
+    for (int i = 0; i < p->n_kept; i++) rt_block_free(&p->kept[i]);
+    free(p->kept);
     free(p->flights);
     free(p->each);
     free(p->given);

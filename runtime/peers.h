@@ -3,6 +3,7 @@
    another place of the program is named in the status of all others. After a failure nothing more is sent: the process
    calls rt_peers_fail, prints its status if rt_peers_speaks, and closes. One thread at a time calls these functions. */
 #pragma once
+#include "runtime/memory.h"
 #include "runtime/status.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,6 +51,8 @@ RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st);
 void rt_peers_progress(RtPeers *p);
 /* Whether rt_peers_finish would not wait. */
 bool rt_peers_arrived(const RtPeers *p, int flight);
+/* Takes memory of calls that will not be finished, to which something may still move until the processes are closed. */
+void rt_peers_keep(RtPeers *p, RtBlock *b);
 
 /* PEERS_DIFFER on every process, naming a rank that differs and `what` ("the seed"), unless all give the same n bytes,
    at most RT_PEERS_SAME. */

@@ -155,6 +155,14 @@ int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
 /* Rows from this process to another. */
 int64_t rt_travel_rows(const struct RtAcross *a, const RtTravel *t, int to);
 
+/* Rows of peers that this process sends in a run of a program that a policy changes: bytes in the mean of many runs, where
+   values decide at least and at most; and those that tell the others which. */
+typedef struct RtPolicyBytes {
+    double least, most;
+    int64_t votes, rounds;
+} RtPolicyBytes;
+bool rt_policy_bytes(const struct RtAcross *a, RtPolicyBytes *out); /* false: all travel, as rt_across_travels says */
+
 /* Bytes that a step moves by its cost formula, or operations where it says no bytes: of this process's share of it, of one process that has the
    whole graph, and of a program that no processes share. */
 double rt_across_work(const struct RtAcross *a, int64_t step);
@@ -182,5 +190,7 @@ typedef struct RtAcrossOps {
     RtCode (*bind)(struct RtAcross *a, RtStatus *st);
     /* Once e is bound: all its steps and what travels between them. The first failure is kept in ranks->failed. */
     void (*run)(struct RtAcross *a);
+    /* Waits for what is on its way from one run to the next. Called by all together, once no run follows. */
+    RtCode (*settle)(struct RtAcross *a, RtStatus *st);
 } RtAcrossOps;
 extern const RtAcrossOps rt_across;

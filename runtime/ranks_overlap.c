@@ -402,6 +402,7 @@ RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st)
 }
 
 RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st) { return begin_all(a, step, st); }
+void rt_overlap_flies(RtAcross *a, int more) { a->overlap->flying += more; }
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st) { return finish_rows(a, a->e->program->n_steps, st); }
 
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st)

@@ -152,9 +152,10 @@ RtCode rt_merge_run(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st);
 /* The policy of r->policy, where a is a step of training. Called by all processes together. */
 typedef struct RtPolicyRun RtPolicyRun;
 RtCode rt_policy_make(RtAcross *a, RtStatus *st);
-void rt_policy_free(RtPolicyRun *p);
-void rt_policy_bind(RtAcross *a);  /* all rows travel in the next run */
-void rt_policy_begin(RtAcross *a); /* a run begins */
+void rt_policy_free(RtAcross *a);
+RtCode rt_policy_bind(RtAcross *a, RtStatus *st);   /* all rows travel in the next run */
+RtCode rt_policy_settle(RtAcross *a, RtStatus *st); /* waits for what is on its way to the next run */
+void rt_policy_begin(RtAcross *a);                  /* a run begins */
 /* In place of rt_ship_run, and says itself what it sends. */
 RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
 RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st); /* once a step has run, before exchanges behind it */
@@ -171,6 +172,7 @@ RtCode rt_sample_make(RtAcross *a, double share, struct RtSample **p, RtStatus *
 void rt_sample_free(struct RtSample *p);
 /* Whether values of a step may have gradients: all that is not of inputs and random numbers alone. */
 bool rt_sample_trains(const RtAcross *a, int64_t step);
+double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t *rounds); /* of a run, in the mean */
 void rt_sample_begin(const RtAcross *a, struct RtSample *p);
 RtCode rt_sample_run(RtAcross *a, const struct RtSample *p, int64_t exchange, RtStatus *st);
 RtCode rt_sample_push(RtAcross *a, const struct RtSample *p, int64_t step, RtStatus *st);
@@ -190,3 +192,5 @@ RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st); /* -1: what is
 /* x->at gets the operands of each run. */
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st);
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st);
+/* So many more things are on their way that this module did not begin: steps run in pieces. */
+void rt_overlap_flies(RtAcross *a, int more);

@@ -399,7 +399,7 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
 void rt_across_free(RtAcross *a)
 {
     if (!a) return;
-    rt_policy_free(a->policy);
+    rt_policy_free(a);
     rt_overlap_free(a->overlap);
     rt_block_free(&a->r->room); /* what runs before training needs more of it than training, perhaps */
     rt_block_free(&a->r->operands);

@@ -4,7 +4,7 @@
      exact      all rows that a process reads travel in each run
      sancus     a process sends all its rows or none, and the others take what came from it last
      distgnn    in run t those whose key leaves t mod r, the others are what came last
-     pipegcn    what is sent in run t is read in run t + 1
+     pipegcn    what is sent in run t is read in run t + 1, and travels until then
      bns        of rows that sums over edges read, some that are drawn (ranks_sample.c)
      cagnet1d   each process in turn sends all rows that it owns to all; each stores those that it reads
 
@@ -23,6 +23,8 @@ static const char what[] = "rows that a policy keeps";
 /* The state of an exchange. Runs are those of the program since it was bound. */
 typedef struct Kept {
     char *rows, *sent; /* [n_in] as they came last, in the order of ship.in; [n_out] as they were sent last */
+    bool flies;        /* pipegcn: both are of a call that goes on */
+    int flight;
     int64_t *came;     /* [n_in] the run in which each was sent */
     int64_t sent_at;   /* the run in which this process sent last */
     int64_t interval;  /* sancus=m2: runs until it sends again */
@@ -49,10 +51,12 @@ struct RtPolicyRow {
     bool (*vote)(const RtAcross *a, int64_t exchange);
     /* Whether a row travels from a process with such a vote. All say the same of it. */
     bool (*travels)(const RtPolicyRun *p, bool vote, int64_t key);
-    bool late;                               /* what comes is read in the next run */
+    bool late;                               /* what comes is read in the next run, until which it travels */
     bool in_turn;                            /* each process in turn sends all that it owns */
     bool drawn;                              /* rows are drawn, and nothing is kept */
     int64_t (*oldest)(const RtPolicyRun *p); /* runs between sending and reading a row, at most */
+    double (*lowest)(const RtPolicyRun *p),
+        (*highest)(const RtPolicyRun *p); /* share of rows that travel: at least, at most */
 };
 
 /* ---- which rows travel ------------------------------------------------------------------------------------------- */
@@ -128,22 +132,46 @@ static bool all_rows(const RtPolicyRun *p, bool vote, int64_t key) { return (voi
 static int64_t below_a(const RtPolicyRun *p) { return p->a > 1 ? (int64_t)p->a - 1 : 0; }
 static int64_t below_b(const RtPolicyRun *p) { return (int64_t)p->b - 1; }
 static int64_t one(const RtPolicyRun *p) { return (void)p, 1; }
+static double all_of(const RtPolicyRun *p) { return (void)p, 1; }
+static double of_a(const RtPolicyRun *p) { return p->a > 1 ? 1 / p->a : 1; }
+static double of_b(const RtPolicyRun *p) { return 1 / p->b; }
 
 /* The first names exact training, in which no policy has a state. */
 static const RtPolicyRow policies[] = {
     {.form = "exact"},
     {.form = "halo"},
-    {.form = "sancus=m1:T", .whole = true, .least = 1, .most = 1e6, .travels = each_t, .oldest = below_a},
+    {.form = "sancus=m1:T",
+     .whole = true,
+     .least = 1,
+     .most = 1e6,
+     .travels = each_t,
+     .oldest = below_a,
+     .lowest = of_a,
+     .highest = of_a},
     {.form = "sancus=m2:tmin:tmax",
      .whole = true,
      .least = 1,
      .most = 1e6,
      .vote = vote_by_age,
      .travels = if_voted,
-     .oldest = below_b},
-    {.form = "sancus=m3:eps:tmax", .most = 1e30, .vote = vote_by_change, .travels = if_voted, .oldest = below_b},
-    {.form = "distgnn=r", .whole = true, .most = 1e6, .travels = by_key, .oldest = below_a},
-    {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one},
+     .oldest = below_b,
+     .lowest = of_b,
+     .highest = of_a},
+    {.form = "sancus=m3:eps:tmax",
+     .most = 1e30,
+     .vote = vote_by_change,
+     .travels = if_voted,
+     .oldest = below_b,
+     .lowest = of_b,
+     .highest = all_of},
+    {.form = "distgnn=r",
+     .whole = true,
+     .most = 1e6,
+     .travels = by_key,
+     .oldest = below_a,
+     .lowest = of_a,
+     .highest = of_a},
+    {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one, .lowest = all_of, .highest = all_of},
     {.form = "bns=p", .least = 1e-9, .most = 1, .drawn = true},
     {.form = "cagnet1d", .in_turn = true},
 };
@@ -219,7 +247,7 @@ static RtCode ask_owners(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st
 static RtCode make_kept(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
 {
     const RtPolicyRow *is = a->policy->is;
-    int64_t n_in = x->ship.n_in, sent = is->vote ? x->ship.n_out : 0;
+    int64_t n_in = x->ship.n_in, sent = is->vote || is->late ? x->ship.n_out : 0;
     int64_t bytes = rt_size_plus(rt_size(a->r->n, 8), n_in, 16 + x->row_bytes);
     RT_TRY(rt_block_alloc(&k->block, rt_size_plus(rt_size_plus(bytes, sent, x->row_bytes), 1, 64), what, st));
     k->owned = k->block.p;
@@ -256,18 +284,56 @@ RtCode rt_policy_make(RtAcross *a, RtStatus *st)
     return rt_peers_name_site(a->r->peers, a->policy->votes_site, name, st);
 }
 
-void rt_policy_free(RtPolicyRun *p)
+static RtCode settle(RtAcross *a, Kept *k, RtStatus *st)
 {
+    if (!k->flies) return RT_OK;
+    k->flies = false;
+    if (a->overlap) rt_overlap_flies(a, -1);
+    return rt_peers_finish(a->r->peers, k->flight, st);
+}
+
+RtCode rt_policy_settle(RtAcross *a, RtStatus *st)
+{
+    const RtPolicyRun *p = a->policy;
+    for (int64_t i = 0; p && p->kept && i < p->n_exchanges; i++) RT_TRY(settle(a, &p->kept[i], st));
+    return RT_OK;
+}
+
+void rt_policy_free(RtAcross *a)
+{
+    RtPolicyRun *p = a->policy;
     if (!p) return;
-    for (int64_t i = 0; p->kept && i < p->n_exchanges; i++) rt_block_free(&p->kept[i].block);
+    for (int64_t i = 0; p->kept && i < p->n_exchanges; i++) {
+        if (p->kept[i].flies) rt_peers_keep(a->r->peers, &p->kept[i].block); /* after a failure */
+        rt_block_free(&p->kept[i].block);
+    }
     rt_sample_free(p->sample);
     free(p->kept);
     free(p);
 }
 
-void rt_policy_bind(RtAcross *a)
+RtCode rt_policy_bind(RtAcross *a, RtStatus *st)
 {
     if (a->policy) a->policy->run = -1;
+    return rt_policy_settle(a, st);
+}
+
+bool rt_policy_bytes(const RtAcross *a, RtPolicyBytes *out)
+{
+    const RtPolicyRun *p = a->policy;
+    *out = (RtPolicyBytes){0};
+    if (!p) return false;
+    if (p->sample) out->least = out->most = rt_sample_bytes(a, p->sample, &out->rounds);
+    for (int64_t i = 0; i < p->n_exchanges && !p->sample; i++) {
+        const RtExchange *x = &a->exchanges[i];
+        double rows = (double)(rt_ship_rows_out(a->r, &x->ship) * x->row_bytes);
+        if (p->is->in_turn) rows = (double)(p->kept[i].owned[a->r->rank] * (a->r->n - 1) * x->row_bytes);
+        out->least += rows * (p->is->in_turn ? 1 : p->is->lowest(p));
+        out->most += rows * (p->is->in_turn ? 1 : p->is->highest(p));
+        out->rounds += p->is->in_turn ? a->r->n : p->is->vote ? 2 : 1;
+        out->votes += p->is->vote ? a->r->n - 1 : 0;
+    }
+    return true;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
@@ -333,7 +399,6 @@ static RtCode run_chosen(RtAcross *a, int64_t exchange, RtStatus *st)
         for (int64_t end = i + x->ship.in_n[q]; i < end; i++)
             if (row_travels(a, x, x->ship.in[i], votes[q])) bytes[1][q] += w;
     RT_TRY(rt_peers_predict(a->r->peers, x->site, sum, 1, st));
-    if (p->is->late && p->run) put(a, x, k);
     RT_TRY(rt_peers_exchange(a->r->peers, x->site, out, bytes[0], in, bytes[1], st));
     i = 0;
     for (int q = 0; q < a->r->n; q++) {
@@ -344,12 +409,34 @@ static RtCode run_chosen(RtAcross *a, int64_t exchange, RtStatus *st)
             k->came[i] = p->run;
         }
     }
-    if (!p->is->late || !p->run) put(a, x, k);
+    put(a, x, k);
     if (!p->is->vote || !votes[a->r->rank]) return RT_OK;
     assert(sum == x->ship.n_out * w); /* all or none */
     memcpy(k->sent, out, (size_t)sum);
     k->sent_at = p->run;
     return RT_OK;
+}
+
+/* What came since the last run takes the place of rows that peers own, and this run's rows are on their way. */
+static RtCode run_late(RtAcross *a, int64_t exchange, RtStatus *st)
+{
+    const RtExchange *x = &a->exchanges[exchange];
+    Kept *k = &a->policy->kept[exchange];
+    const char *rows = a->e->buffers[x->buffer];
+    int64_t bytes[2][RT_PEERS_MOST], w = x->row_bytes;
+    RT_TRY(settle(a, k, st));
+    put(a, x, k);
+    for (int64_t i = 0; i < x->ship.n_out; i++) memcpy(k->sent + i * w, rows + x->ship.out[i] * w, (size_t)w);
+    for (int q = 0; q < a->r->n; q++) {
+        bytes[0][q] = x->ship.out_n[q] * w;
+        bytes[1][q] = x->ship.in_n[q] * w;
+    }
+    for (int64_t i = 0; i < x->ship.n_in; i++) k->came[i] = a->policy->run;
+    RT_TRY(rt_peers_predict(a->r->peers, x->site, rt_ship_rows_out(a->r, &x->ship) * w, 1, st));
+    RT_TRY(rt_peers_exchange_begin(a->r->peers, x->site, k->sent, bytes[0], k->rows, bytes[1], &k->flight, st));
+    k->flies = true;
+    if (a->overlap) rt_overlap_flies(a, 1);
+    return a->overlap ? RT_OK : settle(a, k, st);
 }
 
 static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
@@ -372,6 +459,7 @@ RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st)
 {
     assert(a->policy->run >= 0);
     if (a->policy->sample) return rt_sample_run(a, a->policy->sample, exchange, st);
+    if (a->policy->is->late && a->policy->run) return run_late(a, exchange, st);
     return a->policy->is->in_turn ? run_in_turn(a, exchange, st) : run_chosen(a, exchange, st);
 }
 

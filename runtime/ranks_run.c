@@ -177,11 +177,11 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
     RT_TRY(rt_overlap_bind(a, st));
     a->ran = false;
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);
-    rt_policy_bind(a);
-    return RT_OK;
+    return rt_policy_bind(a, st);
 }
 
 static RtRows across_rows(const RtAcross *a, int64_t step) { return a->rows[step]; }
 static void *across_strip(const RtAcross *a, int64_t buffer) { return a->strips[buffer].p; }
 
-const RtAcrossOps rt_across = {rt_across_make, rt_across_free, across_rows, across_strip, across_bind, across_run};
+const RtAcrossOps rt_across = {rt_across_make, rt_across_free, across_rows,     across_strip,
+                               across_bind,    across_run,     rt_policy_settle};

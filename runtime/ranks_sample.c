@@ -298,6 +298,31 @@ void rt_sample_free(struct RtSample *p)
     free(p);
 }
 
+static int64_t drawn_of(double share, int64_t n)
+{
+    int64_t s = (int64_t)(share * (double)n);
+    return n && !s ? 1 : s;
+}
+
+double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t *rounds)
+{
+    double bytes = 0;
+    *rounds = p->n_pushes;
+    for (int64_t k = 0; k < p->n_pulls; k++) {
+        const RtExchange *x = &a->exchanges[k];
+        const int64_t *border = p->pulls[k].border->ship.out_n;
+        *rounds += !p->pulls[k].zero;
+        for (int q = 0; q < a->r->n && !p->pulls[k].zero; q++) /* its rows are some of those that are drawn from */
+            if (border[q])
+                bytes += (double)(drawn_of(p->share, border[q]) * x->ship.out_n[q] * x->row_bytes) / (double)border[q];
+    }
+    for (int64_t k = 0; k < p->n_pushes; k++)
+        for (int q = 0; q < a->r->n; q++)
+            bytes += (double)(drawn_of(p->share, p->pushes[k].border->ship.in_n[q]) *
+                              across_row_bytes(a, p->pushes[k].buffer));
+    return bytes;
+}
+
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
 /* s of n rows that `to` reads of `from`, each with the same probability, without drawing one twice: row i is among them
@@ -305,9 +330,7 @@ void rt_sample_free(struct RtSample *p)
 static double draw(const RtAcross *a, double share, int64_t space, int from, int to, int64_t n, bool *drawn)
 {
     uint64_t pair = ((uint64_t)space * RT_PEERS_MOST + (uint64_t)from) * RT_PEERS_MOST + (uint64_t)to;
-    int64_t s = (int64_t)(share * (double)n), left;
-    if (n && !s) s = 1;
-    left = s;
+    int64_t s = drawn_of(share, n), left = s;
     for (int64_t i = 0; i < n; i++) {
         uint32_t word = rt_philox((uint64_t)a->e->seed, (uint64_t)a->e->step, RT_SITE_SAMPLE, pair, (uint64_t)i);
         drawn[i] = (int64_t)((uint64_t)word * (uint64_t)(n - i) >> 32) < left;

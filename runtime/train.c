@@ -540,6 +540,7 @@ static RtCode run(Trainer *t)
     RT_TRY(set_up(t));
     t->start = now();
     RT_TRY(loop(t));
+    if (t->step->across) RT_TRY(t->o->exec.ranks->across->settle(t->step->across, t->st));
     return finish(t);
 }
 

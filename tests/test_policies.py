@@ -223,6 +223,26 @@ def test_in_turn():
                    (any(r["rounds"] != 2 * k for r in s["by_rank"]) and "other rounds") or (width not in (3, 16) and "width %s" % width))
 
 
+def test_planned():
+    """What `plan` says before a run of a policy's rows is what processes send: in whole periods of the policy as said, else between what is said."""
+    whole = json.loads(box.must(box.path("gcn"), "plan", "--data", parts(3)[0], "--threads", 1, "--json").out)["train_step"]["ranks"]
+    rows = sum(t["rows"] * t["row_bytes"] for t in whole["travels"] if t["kind"] == "rows")
+    # all rows travel in the first run: of distgnn it comes before whole periods
+    for policy, epochs, first in (("sancus=m1:3", 6, 0), ("distgnn=3", 7, 1), ("pipegcn", 4, 0), ("cagnet1d", 2, 0), ("bns=0.2", 3, 0), ("sancus=m2:1:4", 9, 1), ("sancus=m3:0.1:4", 9, 1)):
+        plan = json.loads(box.must(box.path("gcn"), "plan", "--data", parts(3)[0], "--threads", 1, "--json", "--policy", policy).out)
+        p = plan["train_step"]["ranks"]["policy"]
+        sites = [s for s in train("gcn", 3, policy, epochs=epochs)[1] if s["name"].startswith(("train_step: rows", "train_step: sums %"))]
+        sent = sum(r["bytes_out"] for s in sites for r in s["by_rank"]) - first * rows
+        runs, turns = epochs - first, sum(s["by_rank"][0]["rounds"] for s in sites)
+        turns += p["vote_bytes"] and epochs * len(sites)
+        most = runs * p["most_bytes"]
+        box.report("planned_%s" % policy, (not runs * p["least_bytes"] - runs <= sent <= most + runs and "sent %d, planned %s in %d runs" % (sent, p, runs)) or
+                   (policy[:9] not in ("sancus=m2", "sancus=m3") and p["least_bytes"] != p["most_bytes"] and "not one number: %s" % p) or
+                   (turns != epochs * p["rounds"] and "%d rounds, planned %s" % (turns, p)) or (p["name"] != policy and str(p)) or
+                   ("policy" in plan.get("train_metrics", {}).get("ranks", {}) and "metrics have a policy"))
+    box.refuses("plan_exactly", [box.path("gcn"), "plan", "--data", parts(3)[0], "--transport", "sim", "--policy", "pipegcn"], 1, "R403", "--policy", "exact training")
+
+
 def test_resume():
     """The first run after a checkpoint refreshes all rows: two epochs behind one are two first runs."""
     once = {x: n // EPOCHS for x, n in rows_of(train("gcn", 3, None)[1]).items()}
@@ -239,7 +259,7 @@ def test_refused():
 
 
 random_data()
-for test in (test_limits, test_frozen, test_adjoint, test_unbiased, test_drawn_rows, test_not_linear, test_in_turn, test_resume, test_refused):
+for test in (test_limits, test_frozen, test_adjoint, test_unbiased, test_drawn_rows, test_not_linear, test_in_turn, test_planned, test_resume, test_refused):
     try:
         test()
     except RuntimeError as e:

@@ -367,7 +367,10 @@ FAULTS = [
     ("runtime/cli_ranks.c", "return rt_peers_same(c->peers, \"the flags\", &flags, sizeof flags, c->st);", "(void)flags;\n    return RT_OK;", "ranks"),
     # policies of several processes
     ("runtime/ranks_policy.c", "return own_age(a, exchange) >= (int64_t)a->policy->b || differs(", "return differs(", "policies"),
-    ("runtime/ranks_policy.c", "if (!p->is->late || !p->run) put(a, x, k);", "put(a, x, k);", "policies"),
+    ("runtime/ranks_policy.c", "if (a->policy->is->late && a->policy->run)", "if (a->policy->is->late && a->policy->run > 1)", "policies"),
+    ("runtime/ranks_policy.c", "static double of_b(const RtPolicyRun *p) { return 1 / p->b; }", "static double of_b(const RtPolicyRun *p) { return p->b; }", "policies"),
+    ("runtime/ranks_sample.c", "*rounds += !p->pulls[k].zero;", "*rounds += 1;", "policies"),
+    ("runtime/train.c", "if (t->step->across) RT_TRY(t->o->exec.ranks->across->settle(t->step->across, t->st));", "", "policies"),
     ("runtime/ranks_policy.c", "return rt_policy_draws(a) && rt_sample_trains(a, step);", "return rt_policy_draws(a) && !rt_sample_trains(a, step);", "policies"),
     ("runtime/ranks_policy.c", "in + k->at_owner[i] * w", "in + i * w", "policies"),
     ("runtime/ranks_sample.c", "    a->rows[step] = RT_READ;\n", "", "policies"),
