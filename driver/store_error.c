@@ -297,7 +297,7 @@ static bool read_graph(Report *r)
 static void draw_graph(Report *r)
 {
     int64_t *ends = ARENA_ARRAY(r->s->arena, int64_t, 2 * RANDOM_EDGES);
-    eval_random_edges(RANDOM_NODES, RANDOM_EDGES, (int64_t)r->seed, ends, ends + RANDOM_EDGES);
+    eval_random_edges(RANDOM_NODES, RANDOM_NODES, RANDOM_EDGES, (int64_t)r->seed, ends, ends + RANDOM_EDGES);
     r->graph = (EvalGraph){RANDOM_NODES, RANDOM_NODES, RANDOM_EDGES, ends, ends + RANDOM_EDGES};
     r->graph_of = ARENA_ARRAY(r->s->arena, int64_t, RANDOM_NODES);
     for (int64_t i = 0; i < RANDOM_NODES; i++) r->graph_of[i] = i * RANDOM_GRAPHS / RANDOM_NODES;

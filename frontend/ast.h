@@ -1,6 +1,6 @@
 /* The syntax tree of a .gnn file, as written: nothing is resolved here. Names are text, types may name
    dims, domains and graphs that do not exist, and what the language has room for but the compiler does
-   not build yet (schema, forall, adjoint, ...) is present, so that elaboration can refuse it by name.
+   not build yet is present, so that elaboration can refuse it by name.
    Nodes live in one arena and never change after parsing. Lists are arrays (pointer + n; NULL when n is 0).
    Optional children are NULL. Every node carries the bytes it was written in.
    docs/language.md has the grammar with examples. */
@@ -154,8 +154,9 @@ struct AstExpr {
             AstBlock body;
         } loop;
         struct {
-            AstName var;         /* the relation */
-            const AstExpr *into; /* the node type; NULL: all relations */
+            AstName var;       /* the node type, or the relation */
+            AstName word;      /* "into", "from"; text NULL: node types */
+            const AstExpr *at; /* the node type at that end, `all` for any; NULL: node types */
             AstBlock body;
         } forall;
     } as;
@@ -199,6 +200,8 @@ struct AstStmt {
             AstAssignOp op;      /* with several targets or a type: AST_SET */
             const AstType *type; /* or NULL */
             const AstExpr *value;
+            const char *stored_as; /* the name of a layer, `lin = linear() as "lins.{t}"`; or NULL */
+            Span stored_as_span;
         } assign;
         AstSlot slot;
         struct {
@@ -298,7 +301,9 @@ typedef struct AstSchemaItem { /* one per name: `node paper[128]`, `edge writes:
     AstName word; /* "node", "edge", "reverse", ... */
     AstName name;
     AstExprs dims;
-    AstName from, to; /* text NULL but for edges */
+    AstName from, to;     /* text NULL but for edges */
+    const AstExpr *edges; /* where they come from, `column`, `data.edge_index`, `compose(a, b)`; or NULL */
+    const AstExpr *where; /* `data.edge_type == 1`, or NULL */
 } AstSchemaItem;
 
 typedef struct AstDecl {

@@ -293,7 +293,7 @@ static Value builtin_size(Elab *e, const Call *c)
         if (dim == IR_NONE) return error_dim(e, &v, last, c->span);
     }
     if (c->n == 1 && last->kind == V_TENSOR && last->type.n_dims == 1) dim = last->type.dims[0];
-    if (c->n == 1 && last->kind == V_LIST) return value_number(last->n, true, c->span);
+    if (c->n == 1 && (last->kind == V_LIST || last->kind == V_RECORD)) return value_number(last->n, true, c->span);
     if (dim == IR_NONE && last->kind == V_NUMBER) return *last;
     if (dim == IR_NONE) return error_dim(e, last, last, c->span);
     int64_t n;
@@ -399,7 +399,8 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
 static Value builtin_cat(Elab *e, const Call *c)
 {
     if (!want_args(e, c, 1, 64, "cat(a, b, ...)")) return value_error();
-    bool list = c->n == 1 && (arg(c, 0)->kind == V_LIST || arg(c, 0)->kind == V_TUPLE);
+    ValueKind first = arg(c, 0)->kind;
+    bool list = c->n == 1 && (first == V_LIST || first == V_TUPLE || first == V_RECORD);
     uint32_t n = list ? arg(c, 0)->n : c->n;
     if (n == 0 || n > 64) {
         diag_error(e->d, E0302, c->span, "cat joins 1 to 64 values, found %u", n);
@@ -575,7 +576,8 @@ static const struct {
     ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape) ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn)
     ROW(rand) ROW(ones) ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout)
     ROW(self_loops) ROW(reverse) ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives)
-    ROW(permutation) ROW(random_graph) ROW(close) ROW(require)
+    ROW(permutation) ROW(random_graph) ROW(close) ROW(require) ROW(random_schema) ROW(source) ROW(target) ROW(ordinal)
+    ROW(has) ROW(fresh)
 /* clang-format on */
 #undef ROW
 };

@@ -29,14 +29,23 @@ static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
 
 void instance_name(Elab *e, Value *v, const char *name)
 {
+    instance_name_as(e, v, arena_printf(e->a, "%s%s", e->frame->turn, name));
+}
+
+void instance_name_as(Elab *e, Value *v, const char *name)
+{
     const Def *def = e->frame->def; /* functions own no layers: whoever called them names what they give */
     if (def && (def->decl->kind == AST_DECL_FN || def->decl->kind == AST_DECL_MESSAGE)) return;
     if (v->kind == V_LIST || v->kind == V_TUPLE) {
         for (uint32_t i = 0; i < v->n; i++) {
             Value item = v->items[i];
-            instance_name(e, &item, arena_printf(e->a, "%s.%u", name, i));
+            instance_name_as(e, &item, arena_printf(e->a, "%s.%u", name, i));
         }
         return;
+    }
+    for (uint32_t i = 0; v->kind == V_RECORD && i < v->n; i++) {
+        Value item = v->items[i];
+        instance_name_as(e, &item, arena_printf(e->a, "%s.%s", name, v->keys[i]));
     }
     if (v->kind != V_INSTANCE || v->instance->path) return;
     child_claim(e, name, v->instance, v->span);
@@ -54,9 +63,10 @@ static Instance *instance_new(Elab *e, const Def *def, const BoundArg *args, uin
 static const char *fresh_path(Elab *e, const Def *def, Span s)
 {
     StrMap *fresh = &owner_of(e)->fresh;
-    uint32_t *k = strmap_get(fresh, def->name);
-    if (!k) strmap_put(fresh, def->name, k = ARENA_NEW(e->a, uint32_t));
-    const char *name = arena_printf(e->a, "%s%u", def->name, ++*k);
+    const char *word = arena_printf(e->a, "%s%s", e->frame->turn, def->name);
+    uint32_t *k = strmap_get(fresh, word);
+    if (!k) strmap_put(fresh, word, k = ARENA_NEW(e->a, uint32_t));
+    const char *name = arena_printf(e->a, "%s%u", word, ++*k);
     child_claim(e, name, instance_new(e, def, NULL, 0, s), s);
     return arena_printf(e->a, "%s%s.", e->frame->path, name);
 }
@@ -143,6 +153,7 @@ static bool is_row_scalar(const AstType *t) { return t->space.text && !t->dims.n
 static bool takes(const Def *def, const AstParam *p, const Value *v, bool late)
 {
     bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
+    if (v->kind == V_RECORD && p->type) return type_is_by_type(p->type);
     bool number = v->kind == V_NUMBER || v->kind == V_DIM || v->kind == V_BOOL;
     return !layer || !p->type || !p->type->space.text || !value_is_static(v) || v->kind == V_TUPLE ||
            v->kind == V_NONE || (late && number && is_row_scalar(p->type));
@@ -254,8 +265,8 @@ static bool frame_owns_dim(const Frame *f, IrId dim)
 /* A result's dim that was given by the caller's takes the caller's name; `callee` has returned it. */
 static Value to_caller_dims(Elab *e, const Frame *callee, Value v)
 {
-    if (v.kind == V_TUPLE) {
-        Value *items = ARENA_ARRAY(e->a, Value, v.n);
+    if (v.kind == V_TUPLE || v.kind == V_RECORD) {
+        Value *items = ARENA_ARRAY(e->a, Value, v.n + 1);
         for (uint32_t i = 0; i < v.n; i++) items[i] = to_caller_dims(e, callee, v.items[i]);
         v.items = items;
     }
@@ -362,7 +373,7 @@ static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, co
     uint32_t from = e->d->list.n;
     const Def *caller = e->frame ? e->frame->def : NULL;
     Frame *frame = frame_push(e, def, call);
-    if (path) frame->path = path;
+    if (path) frame->path = path, frame->turn = "";
     bool model = def->decl->kind == AST_DECL_MODEL;
     if (model || e->top_def == def) frame->new_dims = DIMS_FREE;
     const AstSignature *sig = &def->decl->as.function.sig;
@@ -370,7 +381,7 @@ static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, co
     Value v = !frame->returned && bind_params(e, def, sig, f) ? run_body(e, def) : value_error();
     frame_pop(e);
     if (def->is_std && caller && !caller->is_std) note_expansion(e, def, call, from);
-    if (v.kind == V_TENSOR || v.kind == V_TUPLE) v = to_caller_dims(e, frame, v);
+    if (v.kind == V_TENSOR || v.kind == V_TUPLE || v.kind == V_RECORD) v = to_caller_dims(e, frame, v);
     v.span = call;
     return v;
 }
@@ -437,6 +448,7 @@ bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundAr
     const char *path = def->decl->as.fold.n_params ? fresh_path(e, def, c->span) : e->frame ? e->frame->path : "";
     Frame *frame = frame_push(e, def, c->span);
     frame->path = path;
+    if (def->decl->as.fold.n_params) frame->turn = "";
     frame->reduce_from = e->reduce_from;
     frame->reduce_to = e->reduce_to;
     e->reduce_from = e->reduce_to = IR_NONE;
@@ -444,6 +456,64 @@ bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundAr
     if (!frame->returned && bind_params(e, def, sig, &f)) return true;
     frame_pop(e);
     return false;
+}
+
+/* A value in which each layer is another, without a name yet. */
+static Value copy_layers(Elab *e, const Value *v)
+{
+    Value out = *v;
+    if (v->kind == V_LIST || v->kind == V_TUPLE || v->kind == V_RECORD) {
+        Value *items = ARENA_ARRAY(e->a, Value, v->n + 1);
+        for (uint32_t i = 0; i < v->n; i++) items[i] = copy_layers(e, &v->items[i]);
+        out.items = items;
+    }
+    if (v->kind != V_INSTANCE) return out;
+    BoundArg *args = ARENA_ARRAY(e->a, BoundArg, v->instance->n_args + 1);
+    for (uint32_t i = 0; i < v->instance->n_args; i++) {
+        Value *value = ARENA_NEW(e->a, Value);
+        *value = copy_layers(e, v->instance->args[i].value);
+        args[i] = (BoundArg){v->instance->args[i].name, value};
+    }
+    out.instance = instance_new(e, v->instance->def, args, v->instance->n_args, v->span);
+    return out;
+}
+
+/* The layer with an argument more, if it takes one of that name and has none yet. */
+static void bind_more(Elab *e, Instance *it, const CallArg *a)
+{
+    const AstSignature *sig = &it->def->decl->as.function.sig;
+    bool takes = signature_has_dim(sig, a->name);
+    for (uint32_t i = 0; i < sig->n_params; i++) takes |= !strcmp(sig->params[i].name.text, a->name);
+    for (uint32_t i = 0; i < it->n_args; i++) takes &= strcmp(it->args[i].name, a->name) != 0;
+    if (!takes || a->value.kind == V_NONE) return;
+    BoundArg *args = ARENA_ARRAY(e->a, BoundArg, it->n_args + 1);
+    for (uint32_t i = 0; i < it->n_args; i++) args[i] = it->args[i];
+    args[it->n_args++] = (BoundArg){a->name, &a->value};
+    it->args = args;
+}
+
+/* fresh(conv, O = 8, e = e): a layer like conv that has parameters of its own. It has those of the named arguments that
+   conv takes and has no value for; what is none is left out. In a list the last layer gets them. */
+Value builtin_fresh(Elab *e, const Call *c)
+{
+    bool ok = c->n && !c->args[0].name;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->args[i].value.kind == V_ERROR) return value_error();
+    for (uint32_t i = 1; i < c->n; i++) ok &= c->args[i].name && !c->args[i].word;
+    Value v = ok ? copy_layers(e, &c->args[0].value) : value_none(c->span), *last = &v;
+    bool layer = v.kind == V_DEF && v.def && v.def->decl->kind == AST_DECL_LAYER;
+    if (layer) {
+        ((Def *)(uintptr_t)v.def)->used = true;
+        v = (Value){.kind = V_INSTANCE, .instance = instance_new(e, v.def, v.args, v.n_args, c->span), .dim = IR_NONE};
+    }
+    for (uint32_t i = 0; v.kind == V_LIST && i < v.n; i++)
+        if (v.items[i].kind == V_INSTANCE) last = (Value *)(uintptr_t)&v.items[i];
+    for (uint32_t i = 1; last->kind == V_INSTANCE && i < c->n; i++) bind_more(e, last->instance, &c->args[i]);
+    v.span = c->span;
+    if (v.kind == V_INSTANCE || v.kind == V_LIST || v.kind == V_DEF) return v;
+    if (ok && c->args[0].value.kind == V_WORD) error_unknown_name(e, c->args[0].value.word, c->args[0].value.span);
+    else diag_error(e->d, E0302, c->span, "wanted `fresh(conv, O = 8)`, of a layer and arguments by name");
+    return value_error();
 }
 
 static Value call_instance(Elab *e, Value v, const Call *c)

@@ -27,12 +27,36 @@ static AstParam part_of(Elab *e, const AstParam *p, uint32_t i)
     return part;
 }
 
+/* The value of an argument by type that one type or relation has, an input of its own: paper.x, author.x, ... */
+static AstParam part_of_record(Elab *e, const AstParam *p, const char *key)
+{
+    AstParam part = *p;
+    part.name.text = arena_printf(e->a, "%s.%s", key, p->name.text);
+    part.type = type_of_part(e, p->type, key);
+    return part;
+}
+
+/* The types or relations that have one: where the data are known, those with a file. keys: as many as the schema has. */
+static uint32_t keys_of(Elab *e, const AstParam *p, const char **keys)
+{
+    uint32_t all = by_type_keys(e, p->type, keys), n = 0;
+    for (uint32_t i = 0; i < all; i++)
+        if (!e->opt->n_facts || fact_find(e, arena_printf(e->a, "%s.%s", keys[i], p->name.text))) keys[n++] = keys[i];
+    return n;
+}
+
+static const char **key_room(Elab *e, const AstParam *p)
+{
+    return ARENA_ARRAY(e->a, const char *, by_type_keys(e, p->type, NULL) + 1);
+}
+
 static bool is_tuple(const AstParam *p) { return p->type && p->type->kind == AST_TYPE_TUPLE; }
 
 /* An argument with a domain is an input; one with a default only where the data holds it. */
 static bool is_input(Elab *e, const AstParam *p)
 {
     bool all = true;
+    if (type_is_by_type(p->type)) return !p->init || (e->opt->n_facts && keys_of(e, p, key_room(e, p)));
     for (uint32_t i = 0; is_tuple(p) && i < p->type->n_items; i++) {
         AstParam part = part_of(e, p, i);
         all &= is_input(e, &part);
@@ -40,8 +64,25 @@ static bool is_input(Elab *e, const AstParam *p)
     return is_tuple(p) ? all : p->type && (!p->init || fact_find(e, p->name.text));
 }
 
+static bool declare_record(Elab *e, const AstParam *p)
+{
+    const char **keys = key_room(e, p);
+    uint32_t n = keys_of(e, p, keys);
+    bool ok = n > 0;
+    if (!n && by_type_keys(e, p->type, NULL)) {
+        Diag *d = diag_error(e->d, E0307, p->span, "the data hold `%s` for no type", p->name.text);
+        diag_help(e->d, d, "file %s.%s.npy has a row for each", keys[0], p->name.text);
+    } else if (!n) diag_error(e->d, E0209, p->type->span, "`%s` is of each type, and there is no schema", p->name.text);
+    for (uint32_t i = 0; i < n; i++) {
+        AstParam part = part_of_record(e, p, keys[i]);
+        ok &= input_declare(e, &part) != IR_NONE;
+    }
+    return ok;
+}
+
 static bool declare_input(Elab *e, const AstParam *p)
 {
+    if (type_is_by_type(p->type)) return declare_record(e, p);
     bool ok = is_tuple(p) || input_declare(e, p) != IR_NONE;
     for (uint32_t i = 0; is_tuple(p) && i < p->type->n_items; i++) {
         AstParam part = part_of(e, p, i);
@@ -52,6 +93,14 @@ static bool declare_input(Elab *e, const AstParam *p)
 
 static Value input_value(Elab *e, const AstParam *p)
 {
+    if (type_is_by_type(p->type)) {
+        const char **keys = key_room(e, p);
+        uint32_t n = keys_of(e, p, keys);
+        Value *values = ARENA_ARRAY(e->a, Value, n + 1);
+        for (uint32_t i = 0; i < n; i++)
+            values[i] = tensor_value(e, tensor_find(e, part_of_record(e, p, keys[i]).name.text), p->span);
+        return value_record(keys, values, n, p->span);
+    }
     if (!is_tuple(p)) return tensor_value(e, tensor_find(e, p->name.text), p->span);
     Value *items = ARENA_ARRAY(e->a, Value, p->type->n_items + 1);
     for (uint32_t i = 0; i < p->type->n_items; i++) {
@@ -105,16 +154,18 @@ Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bo
 
 typedef struct Outputs {
     const Value *items;
+    const char *const *keys; /* of a record: whose they are; else NULL */
     uint32_t n;
 } Outputs;
 
 static bool entry_outputs(Elab *e, const Def *entry, Value v, Outputs *out)
 {
-    Value *items = ARENA_ARRAY(e->a, Value, v.kind == V_TUPLE ? v.n : 1);
-    *out = (Outputs){items, v.kind == V_TUPLE ? v.n : 1};
+    bool several = v.kind == V_TUPLE || v.kind == V_RECORD;
+    Value *items = ARENA_ARRAY(e->a, Value, several ? v.n + 1 : 1);
+    *out = (Outputs){items, v.keys, several ? v.n : 1};
     bool ok = true;
     for (uint32_t i = 0; i < out->n; i++) {
-        items[i] = to_tensor(e, v.kind == V_TUPLE ? v.items[i] : v, e->real, entry->decl->name.span);
+        items[i] = to_tensor(e, several ? v.items[i] : v, e->real, entry->decl->name.span);
         ok &= items[i].kind == V_TENSOR;
     }
     return ok;
@@ -122,6 +173,7 @@ static bool entry_outputs(Elab *e, const Def *entry, Value v, Outputs *out)
 
 static const char *output_name(Elab *e, const Outputs *out, uint32_t i)
 {
+    if (out->keys) return arena_printf(e->a, "out.%s", out->keys[i]);
     return out->n == 1 ? "out" : arena_printf(e->a, "out%u", i);
 }
 

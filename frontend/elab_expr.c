@@ -89,7 +89,7 @@ static Value elab_for(Elab *e, const AstExpr *x)
     } else {
         Value list = elab_expr(e, in);
         if (list.kind == V_ERROR) return list;
-        if (list.kind != V_LIST && list.kind != V_TUPLE) {
+        if (list.kind != V_LIST && list.kind != V_TUPLE && list.kind != V_RECORD) {
             diag_error(e->d, E0304, in->span, "found %s, wanted a range or a list", value_text(e, &list));
             return value_error();
         }
@@ -120,7 +120,11 @@ Value elab_member(Elab *e, const AstExpr *x)
     Value v = elab_expr(e, x->as.member.value);
     const char *name = x->as.member.name.text;
     if (v.kind == V_ERROR) return v;
+    if (v.kind == V_DATA && !v.word && (schema_type(e, name) || schema_relation(e, name)))
+        return (Value){.kind = V_DATA, .span = x->span, .word = name, .dim = IR_NONE};
+    if (v.kind == V_DATA && v.word) return data_of_type(e, v.word, &x->as.member.name);
     if (v.kind == V_DATA) return data_or_state(e, &v, &x->as.member.name);
+    if (v.kind == V_RECORD) return record_read(e, &v, name, x->as.member.name.span);
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (!strcmp(name, "src") || !strcmp(name, "dst") || !strcmp(name, "graph"))
         return graph_member(e, v, name, x->span);
@@ -234,6 +238,7 @@ static bool type_value(Elab *e, const AstExpr *x, Value *out)
 Value elab_index(Elab *e, const AstExpr *x)
 {
     Value v = elab_expr(e, x->as.index.value);
+    if (v.kind == V_RECORD) return record_index(e, x, &v);
     if (v.kind == V_LIST || v.kind == V_TUPLE) return index_list(e, x, v);
     if (v.kind == V_TENSOR) return index_tensor(e, x, v);
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
@@ -270,7 +275,7 @@ Value elab_expr(Elab *e, const AstExpr *x)
     case AST_EXPR_DOMAIN: return type_value(e, x, &v) ? v : value_error();
     case AST_EXPR_OVER: return graph_over(e, x);
     case AST_EXPR_FOR: return elab_for(e, x);
-    case AST_EXPR_FORALL: diag_error(e->d, E0901, x->span, "`forall` is not built yet"); break;
+    case AST_EXPR_FORALL: return elab_forall(e, x);
     }
     return value_error();
 }

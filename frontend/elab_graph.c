@@ -6,6 +6,7 @@
 
 bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out)
 {
+    if (graph_is_none(g)) return error_no_graph(e, arena_printf(e->a, "`%s`", word), s), false;
     const IrGraph *ir = graph_ir(e, g);
     bool one = ir->src_space == ir->dst_space;
     if (!strcmp(word, "edge")) return *out = ir->edge, true;
@@ -49,7 +50,9 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
     if (v.type.space == from && from != IR_NONE && map != IR_NONE)
         return op_gather(e, v, map, per_graph ? g->src_space : g->edge, s);
     Diag *d = diag_error(e->d, E0204, s, "`.%s` of %s", name, value_text(e, &v));
-    if (v.type.space == IR_UNIT) diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
+    if (graph_is_none(e->frame->graph))
+        diag_help(e->d, d, "no graph is at hand: `over r { ... }` makes the relation r so");
+    else if (v.type.space == IR_UNIT) diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
     else if (v.type.space == g->edge) diag_help(e->d, d, "this is an edge value already: leave `.%s` out", name);
     else if (from != IR_NONE) diag_help(e->d, d, "`.%s` reads a value of `%s`", name, space_text(e, from));
     else diag_help(e->d, d, "`.graph` reads a value of `graph`, such as a readout's result");
@@ -134,6 +137,7 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
     const Value *v = i < c->n ? &c->args[i].value : NULL;
     *out = v && v->kind == V_GRAPH ? v->graph : e->frame->graph;
     if (v && v->kind == V_ERROR) return false;
+    if (!(v && v->kind == V_WORD) && graph_is_none(*out)) return error_no_graph(e, "this", c->span), false;
     for (int k = 0; k < GRAPH_COST; k++)
         if (!elab_spend(e, c->span)) return false;
     if (!v || v->kind == V_GRAPH) {
@@ -161,6 +165,8 @@ static const GraphValue *reverse_of(Elab *e, const GraphValue *base, Span s)
 {
     return is_known(e, base) ? graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base) : graph_found_reverse(e, base, s);
 }
+
+const GraphValue *graph_back(Elab *e, const GraphValue *base, Span s) { return reverse_of(e, base, s); }
 
 /* An edge value of base at the edges of g; elements of g without an original get 0. A number is the same anywhere. */
 static Value carry(Elab *e, Value v, const GraphValue *g)
@@ -425,6 +431,11 @@ Value graph_over(Elab *e, const AstExpr *x)
 {
     Value v = elab_expr(e, x->as.over.graph);
     if (v.kind == V_ERROR) return v;
+    if (v.kind == V_WORD && schema_type(e, v.word)) {
+        diag_help(e->d, diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found a type of nodes"),
+                  "`forall r into all { ... }` goes over relations");
+        return value_error();
+    }
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind != V_GRAPH) {
         diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found %s", value_text(e, &v));

@@ -39,6 +39,7 @@ static bool builtin_constant(Elab *e, const char *name, Span s, Value *out)
     if (!strcmp(name, "training")) return *out = value_bool(e->training, s), true;
     if (!strcmp(name, "data")) return *out = (Value){.kind = V_DATA, .span = s, .dim = IR_NONE}, true;
     if (strcmp(name, "g")) return false;
+    if (graph_is_none(e->frame->graph)) return error_no_graph(e, "`g`", s), *out = value_error(), true;
     *out = (Value){.kind = V_GRAPH, .graph = e->frame->graph, .span = s, .dim = IR_NONE};
     return true;
 }
@@ -48,6 +49,8 @@ static bool degree_value(Elab *e, const char *name, Span s, Value *out)
 {
     bool in = !strcmp(name, "indegree");
     if (!in && strcmp(name, "outdegree")) return false;
+    if (graph_is_none(e->frame->graph))
+        return error_no_graph(e, arena_printf(e->a, "`%s`", name), s), *out = value_error(), true;
     const IrGraph *g = graph_ir(e, e->frame->graph);
     IrType t = ir_scalar(e->real);
     t.space = g->edge;
@@ -75,9 +78,10 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     IrId dim = symbol_find(f->dims, name);
     if (dim == IR_NONE && strmap_has(&f->declared, name)) dim = dim_symbol(e, name, s);
     if (dim != IR_NONE) return (Value){.kind = V_DIM, .dim = dim, .word = name, .span = s};
+    Value v;
+    if (schema_name(e, name, s, &v)) return v;
     Def *def = def_find(e, &e->functions, name);
     if (!def) def = def_find(e, &e->folds, name);
-    Value v;
     /* a constant of the user's replaces what the library or the language defines */
     bool known = def || builtin_find(name);
     if (known && !(def && !def->is_std) && constant_value(e, name, s, &v)) return v;

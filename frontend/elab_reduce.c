@@ -50,6 +50,7 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
     if (where == REDUCE_READOUT) snprintf(name, sizeof name, "readout_%.100s", word);
     else snprintf(name, sizeof name, "%.100s%s", word, forms[where] + 2);
     if (where == REDUCE_IN || where == REDUCE_OUT) {
+        if (graph_is_none(e->frame->graph)) return error_no_graph(e, arena_printf(e->a, "`%s`", name), s), false;
         if (v->type.space == IR_UNIT) *v = op_spread(e, *v, g->edge);
         if (v->type.space != g->edge) return error_operand(e, v, name, "an edge value", s), false;
         return *map = where == REDUCE_IN ? g->dst : g->src, true;
@@ -442,6 +443,7 @@ static bool is_own_reduction(Elab *e, const Value *v, ReduceWhere where)
 static Value own_reduction(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
 {
     if (where == REDUCE_IN || !c->n || c->args[0].name) return call_value(e, *reducer, c);
+    if (graph_is_none(e->frame->graph)) return error_no_graph(e, "a reducer over out-edges", c->span), value_error();
     Call turned = *c;
     CallArg *args = ARENA_ARRAY(e->a, CallArg, c->n);
     memcpy(args, c->args, c->n * sizeof *args);

@@ -11,6 +11,7 @@ Frame *frame_push(Elab *e, const Def *def, Span call)
                  .call = call,
                  .depth = e->frame ? e->frame->depth + 1 : 0,
                  .path = e->frame ? e->frame->path : "",
+                 .turn = e->frame ? e->frame->turn : "",
                  .graph = e->frame ? e->frame->graph : NULL,
                  .reduce_from = IR_NONE,
                  .reduce_to = IR_NONE,

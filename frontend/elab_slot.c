@@ -150,11 +150,31 @@ static Value slot_reuse(Elab *e, IrId id, const IrType *t, const char *full, Spa
     return value_error();
 }
 
+/* `source(r)`, `target(r)`: the word inside, and which of the two. */
+static const char *end_of(Elab *e, const char *text, bool *target)
+{
+    size_t n = strlen(text);
+    *target = !strncmp(text, "target(", 7);
+    return n > 8 && text[n - 1] == ')' && (*target || !strncmp(text, "source(", 7))
+               ? arena_strndup(e->a, text + 7, n - 8)
+               : NULL;
+}
+
 /* What the static value of that name is in a stored name; NULL with a diagnostic. */
 static const char *name_part(Elab *e, const char *name, Span s)
 {
+    bool target;
+    const char *of = end_of(e, name, &target);
+    if (of) name = of;
     Value v = scope_lookup(e, name, s);
     const Binding *b = scope_find(e->frame, name);
+    const Relation *r = v.kind == V_GRAPH && v.word ? schema_relation(e, v.word) : NULL;
+    if (r) return of ? relation_end(e, r, target) : r->name;
+    if (of) {
+        if (v.kind != V_ERROR)
+            diag_error(e->d, E0304, s, "found %s, wanted a relation for `%s`", value_text(e, &v), name);
+        return NULL;
+    }
     if (v.kind == V_NUMBER && v.is_int) return arena_printf(e->a, "%.0f", v.num);
     if (v.kind == V_WORD && b) return v.word;
     if (v.kind == V_WORD) diag_error(e->d, E0301, s, "unknown name `%s` in a stored name", name);
@@ -163,23 +183,28 @@ static const char *name_part(Elab *e, const char *name, Span s)
     return NULL;
 }
 
-/* The name in weight files, behind the instance's path: `{k}` in it is the value of k. NULL with a diagnostic. */
-static const char *local_name(Elab *e, const AstSlot *slot, const AstName *name)
+const char *stored_text(Elab *e, const char *as, Span s)
 {
-    if (!slot->stored_as) return name->text;
     StrBuf out = {.arena = e->a};
-    for (const char *c = slot->stored_as; *c; c++) {
+    for (const char *c = as; *c; c++) {
         const char *end = *c == '{' ? strchr(c, '}') : NULL;
         if (!end) {
             strbuf_printf(&out, "%c", *c);
             continue;
         }
-        const char *part = name_part(e, arena_printf(e->a, "%.*s", (int)(end - c - 1), c + 1), slot->stored_as_span);
+        const char *part = name_part(e, arena_printf(e->a, "%.*s", (int)(end - c - 1), c + 1), s);
         if (!part) return NULL;
         strbuf_puts(&out, part);
         c = end;
     }
     return strbuf_cstr(&out);
+}
+
+/* The name in weight files, behind the instance's path. NULL with a diagnostic. */
+static const char *local_name(Elab *e, const AstSlot *slot, const AstName *name)
+{
+    if (slot->stored_as) return stored_text(e, slot->stored_as, slot->stored_as_span);
+    return *e->frame->turn ? arena_printf(e->a, "%s%s", e->frame->turn, name->text) : name->text;
 }
 
 /* Declares the slot, or finds it again, and binds its name. */

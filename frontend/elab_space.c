@@ -2,7 +2,28 @@
    one row that all rows of a space lead to. */
 #include "frontend/sema.h"
 
-const IrGraph *graph_ir(Elab *e, const GraphValue *g) { return &e->m->graphs.data[g->id]; }
+static const GraphValue no_graph = {.name = "no graph", .id = IR_NONE};
+
+bool graph_is_none(const GraphValue *g) { return g->id == IR_NONE; }
+
+void error_no_graph(Elab *e, const char *what, Span s)
+{
+    Diag *d = diag_error(e->d, E0209, s, "%s does not say of which relation", what);
+    diag_help(e->d, d, "a graph is at hand in `over r { ... }`, r a relation of the schema");
+}
+
+const IrGraph *graph_ir(Elab *e, const GraphValue *g)
+{
+    static const IrGraph none = {.edge = IR_NONE,
+                                 .src_space = IR_NONE,
+                                 .dst_space = IR_NONE,
+                                 .src = IR_NONE,
+                                 .dst = IR_NONE,
+                                 .base = IR_NONE,
+                                 .orig = IR_NONE,
+                                 .image = IR_NONE};
+    return graph_is_none(g) ? &none : &e->m->graphs.data[g->id];
+}
 
 const IrGraph *graph_of_edges(Elab *e, IrId space)
 {
@@ -29,6 +50,7 @@ const GraphValue *graph_add(Elab *e, IrGraph g)
 
 const GraphValue *graph_data(Elab *e)
 {
+    if (e->schema && !e->alone) return &no_graph;
     if (e->data_graph) return e->data_graph;
     IrGraph g = {.name = "g", .kind = IR_GRAPH_DATA, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
     g.src_space = ir_space_new(e->m, e->bipartite ? "src" : "node", false);

@@ -30,6 +30,14 @@ static void elab_assign(Elab *e, const AstStmt *s)
         error_unknown_name(e, v.word, v.span), v = value_error();
     if (s->as.assign.op != AST_SET)
         v = binary_values(e, ops[s->as.assign.op], elab_expr(e, targets.items[0]), v, s->span);
+    if (s->as.assign.stored_as) {
+        const char *name = stored_text(e, s->as.assign.stored_as, s->as.assign.stored_as_span);
+        bool layer = v.kind == V_INSTANCE || v.kind == V_LIST || v.kind == V_RECORD || v.kind == V_DEF;
+        if (name && layer) instance_name_as(e, &v, name);
+        else if (name && v.kind != V_ERROR)
+            diag_error(e->d, E0302, s->as.assign.stored_as_span, "`as` names a layer here, found %s",
+                       value_text(e, &v));
+    }
     if (s->as.assign.type) {
         const AstExpr *t = targets.items[0];
         const char *what = t->kind == AST_EXPR_NAME ? arena_printf(e->a, "`%s`", t->as.name.text) : "this";
@@ -96,7 +104,7 @@ static Value elab_stmt(Elab *e, const AstStmt *s)
 static void check_used(Elab *e, const AstStmt *s, const Value *v)
 {
     if (s->kind != AST_STMT_EXPR || (v->kind != V_TENSOR && v->kind != V_NUMBER)) return;
-    if (s->as.value->kind == AST_EXPR_FOR) return;
+    if (s->as.value->kind == AST_EXPR_FOR || s->as.value->kind == AST_EXPR_FORALL) return;
     Diag *d = diag_error(e->d, E0310, s->span, "this value is not used");
     diag_help(e->d, d, "give it a name, or `return` it");
 }

@@ -70,7 +70,7 @@ Value step_value(Elab *e, Span s) { return run_number(e, "step", IR_ARG_STEP, &e
 static bool is_of_list(Elab *e, const FrontendFact *f, IrId *out)
 {
     IrId here = e->frame->graph->id, n = e->m->graphs.n;
-    for (uint32_t k = 0; k <= n; k++) {
+    for (uint32_t k = graph_is_none(e->frame->graph); k <= n; k++) {
         const IrGraph *g = &e->m->graphs.data[k ? k - 1 : here];
         const FrontendFact *list = g->kind == IR_GRAPH_FILE && (!k || !f->rows) ? fact_find(e, g->name) : NULL;
         if (list && list->dims[0] == f->count) return *out = g->edge, true;
@@ -150,6 +150,21 @@ static void input_sparse(Elab *e, IrId tensor)
     t->sparse = f && f->sparse && ir_dtype_is_float(t->type.dtype) && t->type.n_dims == 1 && t->type.space != IR_UNIT;
 }
 
+/* The width that the schema gives to a type's features. */
+static void schema_width(Elab *e, const char *name, const IrType *t, Span s)
+{
+    for (uint32_t i = 0; e->schema && i < e->schema->types.n; i++) {
+        const NodeType *type = &e->schema->types.data[i];
+        bool features = !strcmp(name, "x") || !strcmp(name, arena_printf(e->a, "%s.x", type->name));
+        if (!type->width || !features || strcmp(space_text(e, t->space), type->name)) continue;
+        const Size *width = size_of_expr(e, type->width);
+        if (!width || (t->n_dims == 1 && size_unify(&e->z, dim_size(e, t->dims[0]), width, s))) continue;
+        Diag *d = diag_error(e->d, E0201, s, "input `%s` is %s, the schema says %s[%s]", name, type_text(e, t),
+                             type->name, size_text(&e->z, width));
+        diag_note(e->d, d, type->span, "`%s` is declared here", type->name);
+    }
+}
+
 IrId input_declare(Elab *e, const AstParam *p)
 {
     IrId known = tensor_find(e, p->name.text);
@@ -158,6 +173,7 @@ IrId input_declare(Elab *e, const AstParam *p)
     if (!type_resolve(e, p->type, &t)) return IR_NONE;
     IrId id = tensor_new(e, p->name.text, IR_INPUT, t, p->span);
     fact_check(e, p->name.text, &t, p->span);
+    schema_width(e, p->name.text, &t, p->span);
     input_sparse(e, id);
     if (p->type->dtype != AST_INDEX || !p->type->classes) return id;
     const Size *c = size_of_expr(e, p->type->classes);
@@ -169,10 +185,11 @@ IrId input_declare(Elab *e, const AstParam *p)
     return id;
 }
 
-static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
+/* space: of its rows. */
+static IrId input_from_fact(Elab *e, const FrontendFact *f, IrId space, Span s)
 {
     IrType t = ir_scalar(ir_dtype_is_float(f->dtype) ? e->real : f->dtype == IR_BOOL ? IR_BOOL : IR_I64);
-    if (!fact_space(e, f, s, &t.space)) return IR_NONE;
+    t.space = space;
     for (uint32_t i = 0; i < f->n_dims; i++) t.dims[t.n_dims++] = dim_new(e, f->name, size_const(&e->z, f->dims[i]), s);
     IrId id = tensor_new(e, f->name, IR_INPUT, t, s);
     input_sparse(e, id);
@@ -190,6 +207,7 @@ static IrId input_guess(Elab *e, const char *name, Span s)
 {
     bool mask = !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
     const FrontendFact *fold = mask ? fact_find(e, "fold") : NULL;
+    if (e->schema) return IR_NONE;
     bool of_graphs = !strcmp(name, "graph_y");
     if ((!mask && strcmp(name, "y") && !of_graphs) || (e->opt->n_facts && !fold)) return IR_NONE;
     IrType t = ir_scalar(mask ? IR_BOOL : IR_I64);
@@ -210,17 +228,83 @@ static bool names_list(Elab *e, const char *name)
     return edges && n > 6 && !strcmp(name + n - 6, "_index");
 }
 
-Value data_member(Elab *e, const char *name, Span s)
+static const char *file_word(const char *name)
 {
-    if (names_list(e, name)) return graph_of_file(e, name, s);
     static const char *const masks[][2] = {{"train", "train_mask"}, {"val", "val_mask"}, {"test", "test_mask"}};
     for (int i = 0; i < 3; i++)
-        if (!strcmp(name, masks[i][0])) name = masks[i][1];
+        if (!strcmp(name, masks[i][0])) return masks[i][1];
+    return name;
+}
+
+/* TYPE.NAME.npy, or NAME.npy where there is no such file. Without a data folder labels and masks are known. */
+Value data_of_type(Elab *e, const char *type, const AstName *name)
+{
+    const NodeType *nodes = schema_type(e, type);
+    const char *word = file_word(name->text), *full = arena_printf(e->a, "%s.%s", type, word);
+    Value edges = nodes ? value_none(name->span) : relation_value(e, schema_relation(e, type), name->span);
+    const FrontendFact *own = fact_find(e, full), *f = own ? own : fact_find(e, word);
+    IrId id = tensor_find(e, f && !own ? word : full), space;
+    if (edges.kind == V_ERROR || (nodes && !type_space(e, nodes, name->span, &space))) return value_error();
+    if (!nodes) space = graph_ir(e, edges.graph)->edge;
+    if (id == IR_NONE && f) id = input_from_fact(e, f, space, name->span);
+    bool label = !strcmp(word, "y"), mask = word != name->text;
+    if (id == IR_NONE && !e->opt->n_facts && (label || mask)) {
+        IrType t = ir_scalar(mask ? IR_BOOL : IR_I64);
+        t.space = space;
+        id = tensor_new(e, full, IR_INPUT, t, name->span);
+        if (label) input_bound(e, id, size_var(&e->z, "classes", SIZE_HOLE, name->span));
+    }
+    if (id != IR_NONE && e->m->tensors.data[id].type.space == space) return tensor_value(e, id, name->span);
+    if (id != IR_NONE)
+        diag_error(e->d, E0307, name->span, "`%s` has a row for each %s, not for each %s", e->m->tensors.data[id].name,
+                   space_text(e, e->m->tensors.data[id].type.space), type);
+    else
+        diag_error(e->d, E0307, name->span, "no file %s.npy or %s.npy %s", full, word,
+                   e->opt->n_facts ? "in the data folder" : "is known without one: `--data DIR`");
+    return value_error();
+}
+
+/* data.x, where x is an argument by type. */
+static bool data_record(Elab *e, const char *name, Span s, Value *out)
+{
+    const Schema *schema = e->schema;
+    VEC(const char *) keys = {0};
+    VEC(Value) items = {0};
+    for (uint32_t i = 0; schema && i < schema->types.n + schema->relations.n; i++) {
+        const char *key = i < schema->types.n ? schema->types.data[i].name
+                                              : schema->relations.data[i - schema->types.n].name;
+        IrId id = tensor_find(e, arena_printf(e->a, "%s.%s", key, name));
+        if (id == IR_NONE || e->m->tensors.data[id].kind != IR_INPUT) continue;
+        VEC_PUSH(e->a, &keys, key);
+        VEC_PUSH(e->a, &items, tensor_value(e, id, s));
+    }
+    *out = value_record(keys.data, items.data, items.n, s);
+    return items.n;
+}
+
+/* A file of the data as an input; with a schema, nothing says of what there is a row. */
+static IrId input_of_file(Elab *e, const FrontendFact *f, Span s)
+{
+    IrId space;
+    if (!e->schema) return fact_space(e, f, s, &space) ? input_from_fact(e, f, space, s) : IR_NONE;
+    Diag *d = diag_error(e->d, E0307, s, "`%s` does not say whose rows it has", f->name);
+    if (e->schema->types.n) diag_help(e->d, d, "`data.%s.%s`", e->schema->types.data[0].name, f->name);
+    return IR_NONE;
+}
+
+Value data_member(Elab *e, const char *name, Span s)
+{
+    Value record;
+    if (!e->schema && names_list(e, name)) return graph_of_file(e, name, s);
+    name = file_word(name);
     IrId id = tensor_find(e, name);
     if (id != IR_NONE && e->m->tensors.data[id].kind != IR_INPUT) id = IR_NONE;
+    if (id == IR_NONE && data_record(e, name, s, &record)) return record;
     const FrontendFact *f = fact_find(e, name);
-    if (id == IR_NONE) id = f ? input_from_fact(e, f, s) : input_guess(e, name, s);
+    uint32_t errors = e->d->n_errors;
+    if (id == IR_NONE) id = f ? input_of_file(e, f, s) : input_guess(e, name, s);
     if (id != IR_NONE) return tensor_value(e, id, s);
+    if (e->d->n_errors != errors) return value_error();
     VEC(const char *) names = {0};
     for (uint32_t i = 0; i < e->opt->n_facts; i++) VEC_PUSH(e->a, &names, e->opt->facts[i].name);
     for (uint32_t i = 0; i < e->m->tensors.n; i++)

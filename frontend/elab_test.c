@@ -23,6 +23,7 @@ void elab_test(Elab *e, const AstDecl *decl, uint32_t number)
     IrTest test = {.name = decl->name.text, .func = e->m->funcs.n, .span = decl->span};
     func_begin(e, arena_printf(e->a, "test.%u", number), false);
     e->test = &test;
+    e->drawn = (DrawnSchema){0};
     Frame *f = frame_push(e, NULL, decl->span);
     f->graph = graph_data(e);
     f->path = arena_printf(e->a, "test%u.", number); /* tests share no parameters */
@@ -33,6 +34,7 @@ void elab_test(Elab *e, const AstDecl *decl, uint32_t number)
     if (e->d->n_errors == errors && test.asserts.n == 0)
         diag_error(e->d, E0407, decl->name.span, "the test asserts nothing");
     frame_pop(e);
+    e->drawn = (DrawnSchema){0};
     e->test = NULL;
     VEC_PUSH(e->a, &e->m->tests, test);
 }

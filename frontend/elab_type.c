@@ -35,12 +35,27 @@ static bool resolve_space(Elab *e, const AstType *t, IrId *out)
         if (!strcmp(t->space.text, "edge")) return *out = e->frame->reduce_from, true;
         if (!strcmp(t->space.text, "node")) return *out = e->frame->reduce_to, true;
     }
+    if (type_is_by_type(t)) {
+        bool edges = !strcmp(t->space.text, "edge");
+        Diag *d = diag_error(e->d, E0212, t->span, "found the type of a record, wanted the type of one value");
+        diag_help(e->d, d,
+                  edges ? "`forall r into all { ... edge(r) ... }` goes over relations"
+                        : "`forall t { ... node(t) ... }` goes over types");
+        return false;
+    }
     if (t->of.n) {
         Value v = elab_expr(e, t->of.items[0]);
         if (v.kind == V_ERROR) return false;
+        const NodeType *type = v.word && !strcmp(t->space.text, "node") ? schema_type(e, v.word) : NULL;
+        const Relation *r = v.kind == V_WORD && strcmp(t->space.text, "node") ? schema_relation(e, v.word) : NULL;
+        if (r) v = relation_value(e, r, t->span);
+        if (v.kind == V_ERROR) return false;
+        if (t->of.n == 1 && type && v.kind != V_GRAPH) return type_space(e, type, t->span, out);
         if (v.kind != V_GRAPH || t->of.n > 1) {
-            diag_error(e->d, E0901, t->span, "`%s(...)` of a type is not built yet; only of a graph value",
-                       t->space.text);
+            if (t->of.n > 1 || !v.word)
+                diag_error(e->d, E0209, t->span, "`%s(...)` is of one type, relation or graph", t->space.text);
+            else if (!strcmp(t->space.text, "node")) error_no_type(e, v.word, t->of.items[0]->span);
+            else error_no_relation(e, v.word, t->of.items[0]->span);
             return false;
         }
         g = v.graph;
@@ -387,6 +402,7 @@ static void bind_rest(Elab *e, const AstType *t, const IrType *asked, const IrTy
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at)
 {
     if (t->kind == AST_TYPE_TUPLE) return coerce_tuple(e, v, t, what, at);
+    if (type_is_by_type(t)) return coerce_record(e, v, t, what, at);
     IrType want;
     const char *names[IR_MAX_DIMS];
     if (v.kind == V_ERROR || !pattern_of_type(e, t, rest_of(t, &v), &want, names)) return value_error();

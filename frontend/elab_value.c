@@ -53,6 +53,14 @@ const char *type_text(Elab *e, const IrType *t)
 
 const char *def_kind(const Def *def) { return ast_decl_text(def->decl->kind); }
 
+static const char *record_text(Elab *e, const Value *v)
+{
+    StrBuf out = {.arena = e->a};
+    strbuf_puts(&out, v->n ? "a record of " : "an empty record");
+    for (uint32_t i = 0; i < v->n; i++) strbuf_printf(&out, "%s%s", i ? ", " : "", v->keys[i]);
+    return strbuf_cstr(&out);
+}
+
 const char *value_text(Elab *e, const Value *v)
 {
     switch (v->kind) {
@@ -64,10 +72,11 @@ const char *value_text(Elab *e, const Value *v)
     case V_WORD: return arena_printf(e->a, "the word `%s`", v->word);
     case V_LIST: return "a list";
     case V_TUPLE: return "a tuple";
+    case V_RECORD: return record_text(e, v);
     case V_DIM: return arena_printf(e->a, "the dim %s", dim_text(e, v->dim));
     case V_DEF: return v->def ? arena_printf(e->a, "the %s `%s`", def_kind(v->def), v->word) : v->word;
     case V_INSTANCE: return arena_printf(e->a, "a layer (an instance of %s)", v->instance->def->name);
-    case V_GRAPH: return "a graph";
+    case V_GRAPH: return v->word ? arena_printf(e->a, "the relation %s", v->word) : "a graph";
     case V_DATA: return "the data";
     case V_TYPE: return arena_printf(e->a, "the type %s", type_text(e, &v->type));
     }

@@ -101,7 +101,7 @@ static NameVec *one_name(Parser *p, AstName name)
 
 %type <name> name word
 %type <names> names
-%type <expr> expr primary range_or_expr item value on_opt init_opt
+%type <expr> expr primary range_or_expr item value on_opt init_opt where_opt
 %type <exprs> exprs items
 %type <brackets> brackets brackets_opt
 %type <args> args arg_list
@@ -259,10 +259,14 @@ schema_elem:
         $$ = (AstSchemaItem){.span = @$, .name = $1};
         if ($2) $$.dims = (AstExprs){$2->items.data, $2->items.n};
     }
-  | name ':' name ARROW name brackets_opt {
-        $$ = (AstSchemaItem){.span = @$, .name = $1, .from = $3, .to = $5};
+  | name ':' name ARROW name brackets_opt init_opt where_opt {
+        $$ = (AstSchemaItem){.span = @$, .name = $1, .from = $3, .to = $5, .edges = $7, .where = $8};
         if ($6) $$.dims = (AstExprs){$6->items.data, $6->items.n};
     }
+
+where_opt:
+    %empty     { $$ = NULL; }
+  | WHERE expr { $$ = $2; }
 
 /* ---- types ---- */
 
@@ -301,6 +305,11 @@ stmt_opt:
 stmt:
     exprs                    { $$ = ast_build_value_stmt(p, AST_STMT_EXPR, ast_build_group(p, $1, @1), @$); }
   | exprs '=' exprs          { $$ = ast_build_assign(p, $1, NULL, AST_SET, ast_build_group(p, $3, @3), @$); }
+  | exprs '=' expr AS STRING {
+        $$ = ast_build_assign(p, $1, NULL, AST_SET, $3, @$);
+        $$->as.assign.stored_as = $5;
+        $$->as.assign.stored_as_span = @5;
+    }
   | exprs ':' type '=' exprs { $$ = ast_build_assign(p, $1, $3, AST_SET, ast_build_group(p, $5, @5), @$); }
   | exprs SET_ADD expr       { $$ = ast_build_assign(p, $1, NULL, AST_SET_ADD, $3, @$); }
   | exprs SET_SUB expr       { $$ = ast_build_assign(p, $1, NULL, AST_SET_SUB, $3, @$); }
@@ -382,8 +391,9 @@ primary:
   | primary ANY_MEMBER            { $$ = ast_build_member(p, $1, ast_build_name("*", @2), @$); }
   | OVER expr block               { $$ = ast_build_over(p, $2, $3, @$); }
   | FOR name IN range_or_expr block { $$ = ast_build_for(p, $2, $4, $5, @$); }
-  | FORALL name block             { $$ = ast_build_forall(p, $2, NULL, $3, @$); }
-  | FORALL name INTO expr block   { $$ = ast_build_forall(p, $2, $4, $5, @$); }
+  | FORALL name block             { $$ = ast_build_forall(p, $2, (AstName){0}, NULL, $3, @$); }
+  | FORALL name INTO expr block   { $$ = ast_build_forall(p, $2, ast_build_name("into", @3), $4, $5, @$); }
+  | FORALL name name expr block   { $$ = ast_build_forall(p, $2, $3, $4, $5, @$); }
 
 range_or_expr:
     expr

@@ -188,13 +188,16 @@ AstExpr *ast_build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body
     return e;
 }
 
-AstExpr *ast_build_forall(Parser *p, AstName var, AstExpr *into, const AstBlock *body, Span span)
+AstExpr *ast_build_forall(Parser *p, AstName var, AstName word, AstExpr *at, const AstBlock *body, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_FORALL, span);
-    over_expr(p, e, into);
+    over_expr(p, e, at);
     over_depth(p, e, body->depth);
+    if (word.text && strcmp(word.text, "into") && strcmp(word.text, "from"))
+        diag_error(p->diags, E0101, word.span, "found `%s`, wanted `into`, `from` or a block", word.text);
     e->as.forall.var = var;
-    e->as.forall.into = into;
+    e->as.forall.word = word;
+    e->as.forall.at = at;
     e->as.forall.body = *body;
     return e;
 }

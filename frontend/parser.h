@@ -108,7 +108,7 @@ AstExpr *ast_build_member(Parser *p, AstExpr *value, AstName name, Span span);
 AstExpr *ast_build_index(Parser *p, AstExpr *value, const Brackets *at, Span span);
 AstExpr *ast_build_over(Parser *p, AstExpr *graph, const AstBlock *body, Span span);
 AstExpr *ast_build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body, Span span);
-AstExpr *ast_build_forall(Parser *p, AstName var, AstExpr *into, const AstBlock *body, Span span);
+AstExpr *ast_build_forall(Parser *p, AstName var, AstName word, AstExpr *at, const AstBlock *body, Span span);
 /* `a` as itself, `a, b` as a tuple. */
 AstExpr *ast_build_group(Parser *p, const ExprVec *items, Span span);
 

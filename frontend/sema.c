@@ -8,7 +8,7 @@
 enum { OP_BUDGET = 1 << 20, OPS_PER_BYTE = 64, MEMORY = 512 << 20, MEMORY_PER_BYTE = 4096 };
 
 typedef struct Program {
-    const AstDecl *train, *model;
+    const AstDecl *train, *model, *schema;
     VEC(const AstDecl *) tests;
     StrMap test_names;
 } Program;
@@ -78,7 +78,7 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
         case AST_DECL_OPTIMIZER: define(e, &e->optimizers, decl, is_std); break;
         case AST_DECL_TRAIN: one_more(e, &p->train, decl, "train block"); break;
         case AST_DECL_TEST: collect_test(e, p, decl); break;
-        case AST_DECL_SCHEMA: diag_error(e->d, E0901, decl->span, "`schema` is not built yet"); break;
+        case AST_DECL_SCHEMA: one_more(e, &p->schema, decl, "schema"); break;
         case AST_DECL_CONST: define_constant(e, decl); break;
         }
     }
@@ -279,10 +279,23 @@ static bool sample_tuple(Elab *e, const AstType *t, Value *out)
     return true;
 }
 
+static bool sample_record(Elab *e, const AstType *t, Value *out)
+{
+    uint32_t n = by_type_keys(e, t, NULL);
+    const char **keys = ARENA_ARRAY(e->a, const char *, n + 1);
+    Value *items = ARENA_ARRAY(e->a, Value, n + 1);
+    by_type_keys(e, t, keys);
+    for (uint32_t i = 0; i < n; i++)
+        if (!sample_value(e, type_of_part(e, t, keys[i]), &items[i])) return false;
+    *out = value_record(keys, items, n, t->span);
+    return true;
+}
+
 static bool sample_value(Elab *e, const AstType *t, Value *out)
 {
     IrType type;
     if (t->kind == AST_TYPE_TUPLE) return sample_tuple(e, t, out);
+    if (type_is_by_type(t)) return sample_record(e, t, out);
     if (t->domain_var) domain_bind(e, t->space.text, graph_ir(e, graph_data(e))->src_space);
     if (!type_resolve(e, t, &type)) return false;
     *out = op_const(e, type, 0, t->span);
@@ -322,6 +335,7 @@ static void check_unused(Elab *e, Def *def)
     if (signature_uses(sig, "src", "dst")) e->data_graph = NULL, e->graph_space = IR_NONE;
     bool bipartite = e->bipartite;
     e->bipartite = signature_uses(sig, "src", "dst");
+    e->alone = true;
     func_begin(e, "check", false);
     Frame *f = frame_push(e, def, def->decl->name.span);
     f->graph = graph_data(e);
@@ -342,6 +356,7 @@ static void check_unused(Elab *e, Def *def)
     }
     frame_pop(e);
     forget(e, &k);
+    e->alone = false;
     e->bipartite = bipartite;
 }
 
@@ -406,6 +421,7 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     const AstFile *file = ast_parse(a, src, d);
     if (!file || d->n_errors) return NULL;
     collect(e, file, false, &program);
+    if (program.schema && !d->n_errors) schema_read(e, program.schema);
     Entry entry;
     e->entry_span = (Span){src, 0, 0};
     if (d->n_errors || !find_entry(e, &program, &entry)) return NULL;

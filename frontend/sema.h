@@ -9,13 +9,13 @@
 
    Who may call whom: a file calls files of its own layer and of those before it.
      values   dims elab_value elab_scope elab_space elab_dim elab_type elab_tensor elab_ops
-     graphs   elab_graph elab_near elab_select elab_found
+     graphs   elab_graph elab_near elab_select elab_found elab_schema elab_record
      places   elab_key elab_static
      calls    elab_builtin elab_reduce elab_call elab_slot elab_adjoint elab_update elab_assert
      walk     elab_expr elab_stmt elab_lookup
      modes    elab_names elab_entry elab_train elab_test elab_finish sema doc
    Every layer may go back to the walk for a part of the program's text, by: elab_expr, elab_block, scope_lookup,
-   constant_value, error_unknown_name, call_reduce, space_find. */
+   constant_value, error_unknown_name, call_reduce, space_find, schema_name, and type_space of a schema. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/dims.h"
@@ -36,6 +36,7 @@ typedef enum {
     V_WORD,
     V_LIST,
     V_TUPLE,
+    V_RECORD,   /* a value for each type, or each relation */
     V_DIM,      /* a dim's name where a value stands */
     V_DEF,      /* a definition with some arguments bound */
     V_INSTANCE, /* a layer that owns parameters */
@@ -97,11 +98,13 @@ struct Value {
     const Size *classes; /* V_TENSOR of class numbers: how many there are; or NULL */
     double num;          /* V_NUMBER, V_BOOL */
     bool is_int;         /* V_NUMBER: written without point */
-    const char *word;    /* V_WORD, V_DEF; V_NUMBER, V_DIM: the name it was read from, or NULL */
-    IrId dim;            /* V_DIM; V_NUMBER: the dim of that name; else IR_NONE */
+    const char *word; /* V_WORD, V_DEF; V_GRAPH: its relation; V_DATA: the type or relation of `data.paper`; V_NUMBER,
+                            V_DIM: the name it was read from; or NULL */
+    IrId dim;         /* V_DIM; V_NUMBER: the dim of that name; else IR_NONE */
     const Value *items;
     uint32_t n;
-    const Def *def; /* V_DEF */
+    const char *const *keys; /* V_RECORD: [n] names */
+    const Def *def;          /* V_DEF */
     const BoundArg *args;
     uint32_t n_args;
     Instance *instance;
@@ -160,6 +163,7 @@ struct Frame {
     uint8_t n_rest;
     bool has_rest;
     const char *path; /* prefix of parameter names */
+    const char *turn; /* behind it, in a turn of `forall`: "paper."; else "" */
     StrMap children;  /* names given to instances -> Instance */
     StrMap fresh;     /* layer name -> counter */
     StrMap slots;     /* parameter names of this call -> AstSlot */
@@ -204,6 +208,44 @@ typedef struct AfterValue { /* what a buffer holds when the function being writt
     Value value;
 } AfterValue;
 
+typedef struct NodeType {
+    const char *name;
+    Span span;
+    const AstExpr *width; /* of its features, or NULL */
+} NodeType;
+
+typedef enum {
+    RELATION_LIST,   /* a file of edges */
+    RELATION_COLUMN, /* one edge for each source: a file of targets */
+    RELATION_PATH,   /* an edge for each pair that a path of other relations joins */
+    RELATION_REVERSE
+} RelationKind;
+
+typedef struct PathStep {
+    uint32_t relation;
+    bool back; /* against its edges */
+} PathStep;
+
+typedef struct Relation {
+    const char *name;
+    Span span;
+    uint32_t from, to; /* types */
+    RelationKind kind;
+    const char *file, *where;   /* list, column; where: the file of integers that says which edges are its, or NULL */
+    int64_t equals;             /* what they have there */
+    PathStep path[IR_MAX_PATH]; /* path; reverse: one */
+    uint32_t n_path;
+} Relation;
+
+typedef struct Schema {
+    VEC(NodeType) types;
+    VEC(Relation) relations;
+} Schema;
+
+typedef struct DrawnSchema { /* in a test; edges 0: not drawn yet, or no test */
+    int64_t nodes, edges, seed;
+} DrawnSchema;
+
 struct Elab {
     Arena *a;
     Diags *d;
@@ -217,9 +259,12 @@ struct Elab {
     StrMap tensor_names; /* name -> index of a tensor, plus 1; may be forgotten since */
     StrMap constants;    /* name -> AstSlot of a `const` at top level; the library has none */
     VEC(Def *) defs;
-    StrMap free_dims; /* name -> Size of a symbol of the program */
-    StrMap used_sets; /* --set names that meant something */
-    Span entry_span;  /* of the model's name */
+    StrMap free_dims;  /* name -> Size of a symbol of the program */
+    StrMap used_sets;  /* --set names that meant something */
+    Span entry_span;   /* of the model's name */
+    Schema *schema;    /* of the program, or NULL */
+    DrawnSchema drawn; /* in the test at hand */
+    bool alone; /* a definition that nobody calls is checked: it has the graph that a program without schema has */
     const GraphValue *data_graph;
     VEC(NearGraph) near;
     VEC(SelectGraph) selected;
@@ -273,7 +318,10 @@ Binding *scope_find(const Frame *f, const char *name);
 Def *def_find(const Elab *e, const DefTable *table, const char *name);
 
 /* ---- finding or making graphs, spaces and maps of the module (elab_space.c) ---- */
+/* The graph that is at hand where no other is. With a schema there is none: an entry that is in no module. */
 const GraphValue *graph_data(Elab *e);
+bool graph_is_none(const GraphValue *g);
+void error_no_graph(Elab *e, const char *what, Span s);
 Value graph_of_file(Elab *e, const char *name, Span s); /* edges of their own in the data: NAME.npy */
 const IrGraph *graph_ir(Elab *e, const GraphValue *g);
 const GraphValue *graph_add(Elab *e, IrGraph g);
@@ -338,6 +386,8 @@ Value elab_block(Elab *e, const AstBlock *b);          /* the value of its last 
 bool elab_truth(Elab *e, const AstExpr *x, bool *out); /* a static condition */
 bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s, Value *out); /* elab_static.c */
 Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s);                          /* elab_static.c */
+/* The text of `as`, `{k}` in it replaced by the value of k; NULL with a diagnostic (elab_slot.c). */
+const char *stored_text(Elab *e, const char *as, Span s);
 Value elab_member(Elab *e, const AstExpr *x);
 Value elab_index(Elab *e, const AstExpr *x);
 void elab_assert(Elab *e, const AstStmt *s);
@@ -370,7 +420,9 @@ Value elab_call(Elab *e, const AstExpr *x);
 Value call_value(Elab *e, Value callee, const Call *c);
 /* Runs def's body in a new frame; path: of its parameters. */
 Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path);
-void instance_name(Elab *e, Value *v, const char *name); /* names instances (also in lists) that have none */
+void instance_name(Elab *e, Value *v, const char *name);    /* names instances (also in lists) that have none */
+void instance_name_as(Elab *e, Value *v, const char *name); /* the same without the name of a turn */
+Value builtin_fresh(Elab *e, const Call *c);
 const char *def_kind(const Def *def);
 void declare_signature(Elab *e, const AstSignature *sig);
 const Value *arguments_of(Elab *e, const AstSignature *sig); /* [n_params] what the frame's names for them have */
@@ -437,6 +489,36 @@ bool rows_all_used(Elab *e, IrId space, const char *what, Span s);
 /* bool: which rows are in use; none: all. */
 Value rows_used(Elab *e, IrId space, Span s);
 
+const GraphValue *graph_back(Elab *e, const GraphValue *base, Span s); /* the reverse of a graph */
+
+/* ---- the schema (elab_schema.c) ---- */
+void schema_read(Elab *e, const AstDecl *decl);
+const NodeType *schema_type(const Elab *e, const char *name);     /* or NULL */
+const Relation *schema_relation(const Elab *e, const char *name); /* or NULL */
+const char *relation_end(const Elab *e, const Relation *r, bool target);
+Value relation_value(Elab *e, const Relation *r, Span s); /* its graph */
+bool type_space(Elab *e, const NodeType *t, Span s, IrId *out);
+bool schema_name(Elab *e, const char *name, Span s, Value *out); /* a type or a relation of that name */
+void error_no_type(Elab *e, const char *name, Span s);
+void error_no_relation(Elab *e, const char *name, Span s);
+Value builtin_random_schema(Elab *e, const Call *c);
+Value builtin_source(Elab *e, const Call *c);
+Value builtin_target(Elab *e, const Call *c);
+Value builtin_ordinal(Elab *e, const Call *c);
+
+/* ---- a value for each type or relation (elab_record.c) ---- */
+Value value_record(const char *const *keys, const Value *items, uint32_t n, Span s);
+const Value *record_find(const Value *record, const char *key); /* or NULL */
+Value record_read(Elab *e, const Value *record, const char *key, Span s);
+Value record_index(Elab *e, const AstExpr *x, const Value *record);
+Value elab_forall(Elab *e, const AstExpr *x);
+bool type_is_by_type(const AstType *t); /* `node(all)[F]`, `edge(all)[K]` */
+/* The type of one part; a dim that is each part's own goes by a name of its own, F.paper. */
+AstType *type_of_part(Elab *e, const AstType *t, const char *key);
+uint32_t by_type_keys(const Elab *e, const AstType *t, const char **keys); /* keys may be NULL: their number */
+Value coerce_record(Elab *e, Value v, const AstType *t, const char *what, Span at);
+Value builtin_has(Elab *e, const Call *c);
+
 /* ---- graphs that a run finds (elab_found.c; made by elab_near.c, elab_select.c) ---- */
 const GraphValue *graph_found_loops(Elab *e, const GraphValue *base, IrLoopPolicy policy, Span s);
 const GraphValue *graph_found_reverse(Elab *e, const GraphValue *base, Span s);
@@ -471,6 +553,8 @@ IrId tensor_find(const Elab *e, const char *name);
 const Size *input_range(Elab *e, const Value *v, const Size *classes);
 Value data_member(Elab *e, const char *name, Span s);
 IrId input_declare(Elab *e, const AstParam *p); /* a model's argument as an input */
+/* `data.paper.y`: a file that has a row for each of a type's nodes, or a relation's edges. */
+Value data_of_type(Elab *e, const char *type, const AstName *name);
 Value seed_value(Elab *e, Span s);
 Value step_value(Elab *e, Span s);
 const FrontendFact *fact_find(const Elab *e, const char *name);

@@ -91,6 +91,6 @@ uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t eleme
 /* A standard normal number of the word's place, as docs/design.md draws them. */
 double eval_normal(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature);
 
-/* The edges of `random_graph`, in the user's order: edge e leads from word(e, feature 0) % n_nodes
-   to word(e, feature 16) % n_nodes of eval_philox at step 0, site 0. src, dst: [n_edges]. */
-void eval_random_edges(int64_t n_nodes, int64_t n_edges, int64_t seed, int64_t *src, int64_t *dst);
+/* The edges of `random_graph`, in the user's order: edge e leads from word(e, feature 0) % n_src
+   to word(e, feature 16) % n_dst of eval_philox at step 0, site 0. src, dst: [n_edges]. */
+void eval_random_edges(int64_t n_src, int64_t n_dst, int64_t n_edges, int64_t seed, int64_t *src, int64_t *dst);

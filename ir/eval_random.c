@@ -32,11 +32,11 @@ uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t eleme
     return c[feature / 16 % 4];
 }
 
-void eval_random_edges(int64_t n_nodes, int64_t n_edges, int64_t seed, int64_t *src, int64_t *dst)
+void eval_random_edges(int64_t n_src, int64_t n_dst, int64_t n_edges, int64_t seed, int64_t *src, int64_t *dst)
 {
     for (int64_t e = 0; e < n_edges; e++) {
-        src[e] = (int64_t)(eval_philox((uint64_t)seed, 0, 0, (uint64_t)e, 0) % (uint64_t)n_nodes);
-        dst[e] = (int64_t)(eval_philox((uint64_t)seed, 0, 0, (uint64_t)e, 16) % (uint64_t)n_nodes);
+        src[e] = (int64_t)(eval_philox((uint64_t)seed, 0, 0, (uint64_t)e, 0) % (uint64_t)n_src);
+        dst[e] = (int64_t)(eval_philox((uint64_t)seed, 0, 0, (uint64_t)e, 16) % (uint64_t)n_dst);
     }
 }
 

@@ -139,11 +139,12 @@ static bool from_path(Build *b, const IrGraph *g, Edges *out)
 
 static bool from_random(Build *b, const IrGraph *g, Edges *out)
 {
-    if (g->n_edges && g->n_nodes <= 0) return fail(b, "a random graph with edges needs nodes");
+    int64_t n_dst = g->src_space == g->dst_space ? g->n_nodes : g->n_targets;
+    if (g->n_edges && (g->n_nodes <= 0 || n_dst <= 0)) return fail(b, "a random graph with edges needs nodes");
     *out = edges_new(b->arena, g->n_edges, false);
     out->n = g->n_edges;
-    eval_random_edges(g->n_nodes, g->n_edges, g->seed, out->src, out->dst);
-    return set_count(b, g->src_space, g->n_nodes);
+    eval_random_edges(g->n_nodes, n_dst, g->n_edges, g->seed, out->src, out->dst);
+    return set_count(b, g->src_space, g->n_nodes) && set_count(b, g->dst_space, n_dst);
 }
 
 static void from_reverse(Build *b, const IrGraph *g, Edges *out)

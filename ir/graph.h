@@ -108,6 +108,7 @@ typedef struct IrGraph {
        the base, as passes expect */
     double ratio;
     int64_t n_nodes, n_edges, seed; /* random; negatives, routed: n_edges for each of the base's */
+    int64_t n_targets;              /* random, between two spaces: rows of dst_space, n_nodes those of src_space */
     int64_t step;                   /* nearest: of n_edges * step neighbours every step-th, the first included */
     /* negatives, permutation: drawn again for each step of training, from the run's seed, the step and the site `seed`;
        else once, from the seed */

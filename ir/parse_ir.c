@@ -320,6 +320,7 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         g->n_edges = integer(p, 0, INT64_MAX);
         expect(p, ",");
         g->seed = integer(p, INT64_MIN, INT64_MAX);
+        if (accept(p, ",")) g->n_targets = integer(p, 1, INT32_MAX);
     } else if (g->kind == IR_GRAPH_NEAREST) {
         g->n_edges = integer(p, 1, INT32_MAX);
         expect(p, ",");

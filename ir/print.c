@@ -129,7 +129,9 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
         strbuf_puts(out, ")");
         return;
     case IR_GRAPH_RANDOM:
-        strbuf_printf(out, "random(%" PRId64 ", %" PRId64 ", %" PRId64 ")", g->n_nodes, g->n_edges, g->seed);
+        strbuf_printf(out, "random(%" PRId64 ", %" PRId64 ", %" PRId64, g->n_nodes, g->n_edges, g->seed);
+        if (g->n_targets) strbuf_printf(out, ", %" PRId64, g->n_targets);
+        strbuf_puts(out, ")");
         return;
     case IR_GRAPH_SELF_LOOPS:
         strbuf_puts(out, "self_loops(");

@@ -352,8 +352,9 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_COLUMN: return keeps_none(v, g);
     case IR_GRAPH_COMPOSE: return check_compose(v, g, id);
     case IR_GRAPH_RANDOM:
-        if (g->src_space != g->dst_space || g->n_nodes < 0 || g->n_edges < 0 || (g->n_edges && !g->n_nodes) ||
-            g->n_nodes > INT32_MAX || g->n_edges > INT32_MAX)
+        if ((g->src_space == g->dst_space ? g->n_targets != 0 : g->n_targets <= 0) || g->n_targets > INT32_MAX ||
+            g->n_nodes < 0 || g->n_edges < 0 || (g->n_edges && !g->n_nodes) || g->n_nodes > INT32_MAX ||
+            g->n_edges > INT32_MAX)
             return bad(v, nowhere, "graph `%s`: %" PRId64 " edges on %" PRId64 " nodes", g->name, g->n_edges,
                        g->n_nodes);
         return true;

@@ -55,7 +55,7 @@ def build(compiler, spec, dtype, folder):
 
 def lists_of_build(spec, folder):
     """What the compiler must know of further lists of edges: that there are such files, and values of theirs."""
-    if not spec.lists:
+    if not spec.lists or spec.typed:
         return []
     data = os.path.join(folder, "data")
     os.makedirs(data, exist_ok=True)
@@ -136,9 +136,16 @@ def kept_order(t):
     return np.concatenate([at[src != dst], np.where(last >= 0, at[last], new) if len(src) else new])
 
 
+def our_name(spec, name):
+    """The parameter that PyG's state_dict has under this name."""
+    for of, ours in spec.renamed.items():
+        name = name.replace(of, ours)
+    return spec.prefix + name
+
+
 def load_params(lib, spec, t):
     """Sets the parameters; returns the element order of the library's layout by name."""
-    stored = {spec.prefix + k[len("param."):]: v for k, v in t.items() if k.startswith("param.")}
+    stored = {our_name(spec, k[len("param."):]): v for k, v in t.items() if k.startswith("param.")}
     known = [p.name.decode() for p in lib.params]
     missing = [name for name in known if name not in stored]
     if missing:
@@ -207,7 +214,7 @@ def compare_gradients(check, spec, t, gradients, layouts):
         else:
             check.took_no_part(key, t[key])
     for key in (k for k in t if k.startswith("grad.param.")):
-        name = spec.prefix + key[len("grad.param."):]
+        name = our_name(spec, key[len("grad.param."):])
         if name not in bare:
             check.took_no_part(key, t[key])
             continue
@@ -223,7 +230,7 @@ def compute(lib, spec, t):
     n_graphs = max(spec.n_graphs, int(graph_of.max()) + 1 if graph_of is not None and len(graph_of) else 1)
     src, dst = edges_of(spec, t)
     lists = {name: np.concatenate([t["in." + of] for of in spec.joined.get(name, [name])], axis=1) for name in spec.lists}
-    lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of, lists)
+    lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of, lists, spec.counts)
     inputs = inputs_of(spec, t)
     results = lib.forward(inputs)
     return results, lib.vjp(inputs, cotangents_of(spec, t, results)), layouts

@@ -6,6 +6,7 @@ import numpy as np
 import constructors
 import layers  # noqa: F401 (fills the table)
 import reducers
+import typed
 import words
 from case import Unsayable, Wrong
 
@@ -30,7 +31,7 @@ EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index
 COLOURS = 128  # integers on nodes without features are below this, or below the number of nodes
 OTHER = ("batch", "knn_edge_index")  # neighbour lists that were found are recorded, not given
 # Numbers that say how large the graph is and what is returned; every other one is an argument of the layer.
-SHAPES = ("size", "dim_size", "num_edges", "return_attention_weights")
+SHAPES = ("size", "dim_size", "num_edges", "return_attention_weights", "return_semantic_attention_weights")
 
 
 LOOPED, PLAIN = "looped", "plain"
@@ -40,7 +41,8 @@ class Spec:
     """What case.run needs: text, dims, mode; prefix of parameter names; inputs (our name -> PyG's); numbers (our name -> value, in
     the text); outputs (a result's number, or
     LOOPED or PLAIN: the ids of the edges with or without new self-loops); kept (the results that are values of edges whose loops were
-    kept); used (the result that says which rows of the others are, or None); the graph's sizes, edges (names of inputs), whether row 1 of them is the source, whether nodes belong to graphs."""
+    kept); used (the result that says which rows of the others are, or None); typed (there is a schema), counts (nodes of each type),
+    renamed (parts of PyG's parameter names -> ours); the graph's sizes, edges (names of inputs), whether row 1 of them is the source, whether nodes belong to graphs."""
 
 
 def known(case):
@@ -107,8 +109,6 @@ def graph_of(spec, case):
     hyper = spec.edges == ["hyperedge_index"]
     spec.bipartite = "x.0" in case["inputs"] or "pos.0" in case["inputs"] or ("size" in scalars and spec.edges) or hyper
     spec.per_graph = "batch" in case["inputs"]
-    if "n_src" not in g:
-        raise Unsayable("types of nodes")
     spec.n_src, spec.n_dst = g["n_src"], g["n_dst"]
     spec.n_graphs = scalars.get("size", 1) if spec.per_graph and not spec.edges else 1
     if hyper:
@@ -311,6 +311,11 @@ def spec_of(cls, case):
     spec.lists, spec.joined, spec.flags, spec.kept = {}, {}, {}, set()
     spec.used = None
     spec.mode = case["mode"]
+    spec.typed, spec.counts, spec.renamed = False, {}, {}
+    if "nodes" in case["graph"]:
+        typed.fill(spec, cls, case)
+        all_passed(spec, case)
+        return spec
     graph_of(spec, case)
     if cls in MODELS:
         MODELS[cls](spec, case)

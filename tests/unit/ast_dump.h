@@ -123,7 +123,7 @@ static void dump_expr(StrBuf *o, const AstExpr *e)
         break;
     case AST_EXPR_FORALL:
         strbuf_printf(o, "(forall %s ", e->as.forall.var.text);
-        if (e->as.forall.into) dump_expr(o, e->as.forall.into);
+        if (e->as.forall.at) strbuf_printf(o, "%s ", e->as.forall.word.text), dump_expr(o, e->as.forall.at);
         dump_block(o, &e->as.forall.body);
         strbuf_puts(o, ")");
         break;
@@ -243,6 +243,8 @@ static inline void dump_schema(StrBuf *o, const AstDecl *d)
         strbuf_printf(o, "%s %s", t->word.text, t->name.text);
         if (t->from.text) strbuf_printf(o, ": %s -> %s", t->from.text, t->to.text);
         if (t->dims.n) strbuf_puts(o, "["), dump_list(o, t->dims), strbuf_puts(o, "]");
+        if (t->edges) strbuf_puts(o, " = "), dump_expr(o, t->edges);
+        if (t->where) strbuf_puts(o, " where "), dump_expr(o, t->where);
         strbuf_puts(o, "; ");
     }
 }

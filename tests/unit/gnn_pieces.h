@@ -82,7 +82,10 @@ static inline void pieces_expr(Pieces *p, const AstExpr *x)
         pieces_expr(p, x->as.loop.in);
         pieces_block(p, &x->as.loop.body);
         break;
-    case AST_EXPR_FORALL: pieces_block(p, &x->as.forall.body); break;
+    case AST_EXPR_FORALL:
+        if (x->as.forall.at) pieces_expr(p, x->as.forall.at);
+        pieces_block(p, &x->as.forall.body);
+        break;
     default: break;
     }
 }

@@ -86,8 +86,10 @@ static const struct {
      "layer f() {(graph g1 (call self_loops g)); (pairs p (call negatives g k))}\n"},
     {"over", "layer f() {\n h = over g1 { a; b }\n over g1 { c }\n}",
      "layer f() {(= h (over g1{a; b})); (over g1{c})}\n"},
-    {"loops", "layer f() { for i in 0..K { a } ; for b in [c, d] { e }; forall r { x }; forall r into t { y } }",
-     "layer f() {(for i (.. 0 K){a}); (for b [c d]{e}); (forall r {x}); (forall r t{y})}\n"},
+    {"loops",
+     "layer f() { for i in 0..K { a } ; for b in [c, d] { e }; forall r { x }; forall r into t { y }; forall r from t "
+     "{ z } }",
+     "layer f() {(for i (.. 0 K){a}); (for b [c d]{e}); (forall r {x}); (forall r into t{y}); (forall r from t{z})}\n"},
     {"if-chain", "layer f() {\n if a { b }\n else if c { d }\n\n else { e }\n}",
      "layer f() {(if a{b} else {(if c{d} else {e})})}\n"},
     {"assignments", "layer f() { a, b.c, d[0] = x, y; a += 1; a -= 1; a *= 1; a /= 1; h: node[F] = x }",
@@ -123,6 +125,10 @@ static const struct {
      "call stop_early (call stop_early a patience=2); set seed (neg 1); set fanout [1 2]; optimizer optimizer sgd\n"},
     {"schema", "schema s { node a[1], b  edge w: a -> b, c: b -> b[3]\n reverse all }",
      "schema snode a[1]; node b; edge w: a -> b; edge c: b -> b[3]; reverse all; \n"},
+    {"relations",
+     "schema s { edge a: p -> q = column edge b: p -> p = data.e_index where data.t == 1, c: p -> p = compose(a, b) }",
+     "schema sedge a: p -> q = column; edge b: p -> p = (. data e_index) where (== (. data t) 1); edge c: p -> p = "
+     "(call compose a b); \n"},
     {"const", "const d: [] = fit(x) as \"d\"", "(const d : [] = (call fit x) as d)\n"},
     {"adjoint", "message m(l) { adjoint { l = 0 }\n return l }", "message m(l) {(adjoint {(= l 0)}); (return l)}\n"},
     {"semicolons", "layer f() { ; a;; b; }", "layer f() {a; b}\n"},
