@@ -150,8 +150,11 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
         ks[i] = plan_kernel(plan, i, true);
         names[i] = ks[i]->name;
         CudaKernel k = cuda_kernel(a, ks[i]);
-        kernels[i] = (RtDeviceKernel){
-            .binding = bindings[k.binding], .warps = k.warps, .half_bytes = k.warp_bytes, .block_bytes = k.block_bytes};
+        kernels[i] = (RtDeviceKernel){.binding = bindings[k.binding],
+                                      .warps = k.warps,
+                                      .parts = k.parts,
+                                      .half_bytes = k.warp_bytes,
+                                      .block_bytes = k.block_bytes};
     }
     *out = (CodegenDevice){.plan = plan, .code = code, .kernels = kernels, .names = names, .rates = rates};
     if (!shim) return out;
@@ -193,9 +196,11 @@ void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out)
     for (uint32_t i = 0; i < plan_n_kernels(plan); i++) {
         const KirKernel *k = plan_kernel(plan, i, true);
         CudaKernel how = cuda_kernel(out->arena, k);
-        strbuf_printf(
-            out, "%s{\"name\": \"%s\", \"binding\": \"%s\", \"warps\": %u, \"block_bytes\": %u, \"warp_bytes\": %u",
-            i ? ",\n    " : "\n    ", k->name, bindings[how.binding], how.warps, how.block_bytes, how.warp_bytes);
+        strbuf_printf(out,
+                      "%s{\"name\": \"%s\", \"binding\": \"%s\", \"warps\": %u, \"parts\": %u, \"block_bytes\": %u, "
+                      "\"warp_bytes\": %u",
+                      i ? ",\n    " : "\n    ", k->name, bindings[how.binding], how.warps, how.parts, how.block_bytes,
+                      how.warp_bytes);
         put_usage(cuda, k->name, out);
         strbuf_puts(out, ", \"params\": [");
         put_params(k, of_part[i], out);

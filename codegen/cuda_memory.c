@@ -158,13 +158,26 @@ static uint32_t place(uint32_t *bytes, const KirIns *array)
     return at;
 }
 
+/* Whether the warps of a block wait for one another, or have arrays in common. */
+static bool works_together(const KirKernel *k)
+{
+    bool together = false;
+    for (KirId id = 0; id < k->ins.n; id++) {
+        const KirIns *x = &k->ins.data[id];
+        together |= x->op == KIR_barrier || (x->op == KIR_alloc && x->shared);
+    }
+    return together;
+}
+
 static CudaKernel find_launch(const KirKernel *k)
 {
     const KirIns *last = k->body.ins.n ? &k->ins.data[k->body.ins.data[k->body.ins.n - 1]] : NULL;
-    if (!last || last->op != KIR_for || last->bind < KIR_THREADS) return (CudaKernel){.binding = CUDA_ONE, .warps = 1};
-    if (last->bind == KIR_THREADS) return (CudaKernel){.binding = CUDA_THREADS, .warps = CUDA_MOST_WARPS};
-    const KirIns *warps = &k->ins.data[last->body.ins.data[last->body.ins.n - 1]];
-    return (CudaKernel){.binding = CUDA_BLOCK, .warps = (uint32_t)k->ins.data[warps->args[1]].i};
+    if (!last || last->op != KIR_for || last->bind < KIR_THREADS) return (CudaKernel){CUDA_ONE, .warps = 1, .parts = 1};
+    if (last->bind == KIR_THREADS) return (CudaKernel){CUDA_THREADS, .warps = CUDA_MOST_WARPS, .parts = 1};
+    const KirIns *loop = &k->ins.data[last->body.ins.data[last->body.ins.n - 1]];
+    uint32_t warps = (uint32_t)k->ins.data[loop->args[1]].i, parts = (warps + CUDA_PART_WARPS - 1) / CUDA_PART_WARPS;
+    if (works_together(k)) return (CudaKernel){CUDA_BLOCK, .warps = warps, .parts = 1};
+    return (CudaKernel){CUDA_BLOCK, .warps = (warps + parts - 1) / parts, .parts = parts};
 }
 
 CudaMemory cuda_memory(Arena *a, const KirKernel *k)

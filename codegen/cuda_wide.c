@@ -5,7 +5,8 @@
      feature 16 q + l in lane l of vector q      becomes      feature 4 l + q in lane l of vector q
 
    Of 16-bit numbers, which the access moves as they lie in memory and each lane converts, four are 8 bytes.
-   Scalars that lie side by side in a buffer that is only read are one access as well, of which each lane gets all.
+   Scalars that lie side by side in a buffer that is only read are one access as well, of which each lane gets all; where
+   they begin anywhere, sixteen of them are an access of which each lane has one, and hands it to the others.
 
    Where values only meet in the same lane, no result depends on which lane has which feature. So this pass puts values
    that meet into one set (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the
@@ -15,7 +16,7 @@
 #include "base/ice.h"
 #include "codegen/cuda_memory.h"
 
-enum { MOST = 4 };
+enum { MOST = 4, MOST_DEALT = CUDA_LANES };
 
 typedef struct Access { /* whole vectors of a buffer */
     KirId id, base;     /* base: KIR_NONE where the index is a constant */
@@ -211,7 +212,7 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
 /* Sets r[0], to which x belongs, to r[n - 1]: all their accesses or none. */
 static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
-    KirId r[MOST], all[MOST];
+    KirId r[MOST], all[MOST_DEALT] = {0};
     for (unsigned q = 0; q < n; q++) {
         const Access *y = q ? beside(f, x, (int64_t)q * CUDA_LANES, KIR_NONE) : x;
         if (!y) return false;
@@ -254,12 +255,14 @@ static bool bar_mixed(Finder *f, const CudaWide *w)
 }
 
 /* The n scalars from x on as one load, at the place of x, which comes first. A register, which may change meanwhile, is
-   no known multiple. */
+   no known multiple, and no known place. */
 static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
-    KirId all[MOST] = {x->id};
-    ICE_UNLESS(n > 1 && n <= MOST);
-    if (x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n))) return;
+    KirId all[MOST_DEALT] = {x->id};
+    bool dealt = n == MOST_DEALT; /* begins anywhere */
+    ICE_UNLESS(n > 1 && n <= MOST_DEALT);
+    if (!dealt && (x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n)))) return;
+    if (dealt && x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var) return;
     for (unsigned q = 0; q < n; q++) {
         const Access *y = NULL;
         for (uint32_t i = 0; i < f->scalars.n && !y; i++) {
@@ -275,6 +278,12 @@ static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide 
         out->n[all[q]] = (uint8_t)n, out->place[all[q]] = (uint8_t)q, out->at[all[q]] = x->id;
         memcpy(out->all[all[q]], all, sizeof all);
     }
+}
+
+static void join_dealt(const Finder *f, CudaWide *out)
+{
+    for (uint32_t i = 0; i < f->scalars.n; i++)
+        if (!out->n[f->scalars.data[i].id]) join_scalars(f, &f->scalars.data[i], MOST_DEALT, out);
 }
 
 CudaWide cuda_wide(Arena *a, const KirKernel *k)
@@ -295,7 +304,7 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
     do {
         w = (CudaWide){.n = ARENA_ARRAY(a, uint8_t, n),
                        .place = ARENA_ARRAY(a, uint8_t, n),
-                       .all = (KirId(*)[MOST])ARENA_ARRAY(a, KirId, n * MOST),
+                       .all = (KirId(*)[MOST_DEALT])ARENA_ARRAY(a, KirId, n * MOST_DEALT),
                        .at = ARENA_ARRAY(a, KirId, n)};
         for (unsigned wide = MOST; wide > 1; wide /= 2)
             for (uint32_t i = 0; i < f.accesses.n; i++) {
@@ -304,10 +313,12 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 renumber(&f, x, wide, &w);
             }
     } while (bar_mixed(&f, &w));
-    for (unsigned wide = MOST; wide > 1; wide /= 2)
+    for (unsigned wide = MOST; wide > 1; wide /= 2) {
+        if (wide < MOST) join_dealt(&f, &w);
         for (uint32_t i = 0; i < f.scalars.n; i++) {
             bool fits = ins_of(&f, &f.scalars.data[i])->type.base == KIR_F32 || wide <= 2;
             if (fits && !w.n[f.scalars.data[i].id]) join_scalars(&f, &f.scalars.data[i], wide, &w);
         }
+    }
     return w;
 }

@@ -230,6 +230,13 @@ static const char *wide_place(CKernel *c, KirId id)
     return arena_printf(c->arena, "&%s[%sl * %u]", c_buffer(c, first), index, w->n[id]);
 }
 
+/* Of sixteen scalars that lie side by side: lane l has the one at l. */
+static const char *dealt_place(CKernel *c, KirId id)
+{
+    const KirIns *first = ins(c, id);
+    return arena_printf(c->arena, "%s[%s + l]", c_buffer(c, first), c_tight(c, c_operand(c, first->args[0]), BIND_ADD));
+}
+
 /* As the numbers lie in memory: of 16 bits they are `ushort`s. */
 static const char *wide_type(CKernel *c, KirId id)
 {
@@ -404,7 +411,7 @@ static bool alone(void *ctx, const KirKernel *k, KirId id)
 {
     const KirIns *x = &k->ins.data[id];
     const CudaWide *w = &((Cuda *)ctx)->wide;
-    if (x->op == KIR_load && w->n[id] && w->at[id] == id) return true;
+    if (x->op == KIR_load && w->n[id] && (w->at[id] == id || w->n[id] == CUDA_LANES)) return true;
     return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
 }
 
@@ -415,11 +422,18 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
     const CudaWide *wide = &k->wide;
     meet_for(k, ins(c, id));
     if (wide->n[id] && wide->at[id] == id) {
-        const char *type = wide_type(c, id), *all = c_fresh_name(c, "all");
-        c_line(c, "const %s %s = *(const %s *)%s;", type, all, type, wide_place(c, id));
+        bool dealt = wide->n[id] == CUDA_LANES;
+        const char *type = dealt ? elem(kir_memory_base(w->k, ins(c, id))) : wide_type(c, id);
+        const char *all = c_fresh_name(c, "all");
+        if (dealt)
+            c_line(c, "const %s %s = %s;", elem(ins(c, id)->type.base), all,
+                   from_memory(c, ins(c, id), dealt_place(c, id)));
+        else c_line(c, "const %s %s = *(const %s *)%s;", type, all, type, wide_place(c, id));
         ICE_UNLESS(wide->place[id] == 0 && !k->moved[id]); /* it comes first, once */
         for (unsigned q = 0; q < wide->n[id]; q++)
-            k->moved[wide->all[id][q]] = from_memory(c, ins(c, id), arena_printf(c->arena, "%s.%c", all, "xyzw"[q]));
+            k->moved[wide->all[id][q]] = dealt ? arena_printf(c->arena, "gnn::lane(%s, %u)", all, q)
+                                               : from_memory(c, ins(c, id),
+                                                             arena_printf(c->arena, "%s.%c", all, "xyzw"[q]));
     }
     c_value(c, w, id);
 }
@@ -479,6 +493,13 @@ static void cuda_barrier(void *ctx, const KirWalk *w, KirId id)
     all_met(ctx);
 }
 
+/* Of blocks of the grid as many as are one each of the kernel's parallel loop. */
+static const char *blocks_of(Cuda *k, const char *n)
+{
+    uint32_t parts = k->m.launch.parts;
+    return parts == 1 ? n : arena_printf(k->c.arena, "%s / %u", n, parts);
+}
+
 static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const char *to, KirId id)
 {
     CKernel *c = &k->c;
@@ -488,8 +509,8 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
         return;
     }
     const char *end = c_fresh_name(c, "end"), *at = x->bind == KIR_BLOCK ? i : c_fresh_name(c, "at");
-    const char *first = x->bind == KIR_BLOCK ? "blockIdx.x" : WARP_OF_GRID,
-               *step = x->bind == KIR_BLOCK ? "gridDim.x" : "gridDim.x * (blockDim.x / 16)";
+    const char *first = WARP_OF_GRID, *step = "gridDim.x * (blockDim.x / 16)";
+    if (x->bind == KIR_BLOCK) first = blocks_of(k, "blockIdx.x"), step = blocks_of(k, "gridDim.x");
     c_line(c, "const i64 %s = gnn::min<i64>(%s, hi);", end, to);
     c_line(c, "for (i64 %s = gnn::max<i64>(%s, lo) + %s; %s < %s; %s += %s) {", at, from, first, at, end, at, step);
     if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
@@ -500,7 +521,7 @@ static uint32_t words_of(const Cuda *k, KirId id)
 {
     const KirIns *x = ins(&k->c, id);
     uint32_t each = x->type.base == KIR_F64 || x->type.base == KIR_I64 ? 2 : 1;
-    return each * (k->wide.n[id] ? k->wide.n[id] : 1);
+    return each * (k->wide.n[id] && k->wide.n[id] < CUDA_LANES ? k->wide.n[id] : 1);
 }
 
 /* Whether a bound of a loop is known only when it runs: it is made of what was loaded. */
@@ -568,10 +589,13 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     c_open_scope(c);
     const char *from = c_arg(c, x, 0), *to = c_arg(c, x, 1);
     if (x->bind == KIR_WARP) {
+        const CudaKernel *launch = &k->m.launch;
         save(k);
-        c_line(c, "{");
-        c->names[id] = c_name_loop(c, id);
-        c_line(c, "    const i64 %s = half;", c->names[id]);
+        const char *i = c_name_loop(c, id);
+        if (launch->parts == 1) c_line(c, "if (const i64 %s = half; true) {", i);
+        else
+            c_line(c, "if (const i64 %s = blockIdx.x %% %u * %u + half; %s < %s) {", i, launch->parts, launch->warps, i,
+                   to);
         tell_turn(k, id, &x->body);
         return;
     }

@@ -21,12 +21,17 @@ extern const char cuda_head_text[], cuda_shim_text[]; /* codegen/cuda, embedded 
 typedef enum {
     CUDA_ONE,     /* no parallel loop: one block of one warp */
     CUDA_THREADS, /* a warp for each iteration: any number of blocks, of 1 to `warps` warps */
-    CUDA_BLOCK    /* a block for each iteration: any number of blocks, of exactly `warps` warps */
+    CUDA_BLOCK /* `parts` blocks for each iteration, that many times any number of blocks, of exactly `warps` warps */
 } CudaBinding;
 typedef struct CudaKernel {
     CudaBinding binding;
-    uint32_t warps;                   /* of a block */
+    uint32_t warps; /* of a block */
+    uint32_t parts; /* blocks that the warps of an iteration fill: 1 where they wait for one another */
     uint32_t block_bytes, warp_bytes; /* of dynamic shared memory: block_bytes + warp_bytes x warps of the launch */
 } CudaKernel;
 CudaKernel cuda_kernel(Arena *a, const KirKernel *k);
-enum { CUDA_LANES = 16, CUDA_MOST_WARPS = 16 /* of a block of independent warps */ };
+enum {
+    CUDA_LANES = 16,
+    CUDA_MOST_WARPS = 16 /* of a block of independent warps */,
+    CUDA_PART_WARPS = 8 /* the same, where more compute one iteration together: many small blocks fill a GPU evenly */
+};

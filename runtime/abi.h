@@ -174,6 +174,7 @@ typedef struct RtImage {      /* all kernels for a kind of GPU */
 typedef struct RtDeviceKernel {
     int64_t name, binding;
     int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */
+    int64_t parts;                   /* where iterations are blocks: so many blocks compute one */
     int64_t half_bytes, block_bytes; /* of dynamic shared memory, for each half-warp and for each block */
 } RtDeviceKernel;
 /* What a GPU does per ns, and how long it takes: rows of passes/context/machine.def of the same names. */

@@ -68,7 +68,7 @@ RtCudaWork rt_cuda_work_planned(const RtExec *e, int64_t step)
     double skew = longest_row(e, x->call, &split), instructions = flops / lanes * OVERHEAD + loads * PER_LOAD;
     double halves = k->binding == RT_BIND_NONE
                         ? 1
-                        : (double)x->extent * (k->binding == RT_BIND_BLOCK ? (double)k->warps : 1);
+                        : (double)x->extent * (k->binding == RT_BIND_BLOCK ? (double)(k->warps * k->parts) : 1);
     w.issued = instructions / 2 * PARTED;
     w.longest = instructions / fmax(halves, 1) * skew;
     w.longest_misses = loads / fmax(halves, 1) * skew;

@@ -275,7 +275,8 @@ RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t 
                        (long long)most_shared);
     if (k->binding == RT_BIND_THREADS) blocks = extent / warps + (extent % warps > 0);
     if (k->binding == RT_BIND_BLOCK) blocks = extent;
-    l->grid = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    int64_t parts = k->binding == RT_BIND_BLOCK ? k->parts : 1;
+    l->grid = blocks < MOST_BLOCKS / parts ? blocks * parts : MOST_BLOCKS / parts * parts;
     l->block = LANES * warps;
     return RT_OK;
 }

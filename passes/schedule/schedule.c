@@ -20,6 +20,8 @@ enum { PRODUCT_BLOCK = 96 };
 enum { MOST_WRITTEN = 384 };
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
 enum { TILES_BEFORE = 2 };  /* of a product's rows: those of the next tile come while this one is computed */
+enum { LEAST_TILES = 16 };  /* of a product over all rows, as many as its threads are at least */
+enum { LEAST_DEALT = 4 };   /* vectors of a row that is read by whole vectors, whose lanes are handed out */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_TOGETHER = 8 }; /* sums of a walk */
 enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
@@ -73,7 +75,9 @@ static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedu
         panel--;
     s->vectors = panel_of(f, &g->nest, s, panel);
     s->rows = sums / each / s->vectors / (products ? products : 1);
-    if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
+    /* of few columns the more threads have some rows */
+    int64_t most = s->vectors == 1 && f->machine->warps > 1 ? SHORT_ROWS : MOST_ROWS;
+    if (s->rows > most) s->rows = most;
     if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
     ICE_UNLESS(s->vectors >= 1 && s->rows >= LEAST_ROWS && s->rows <= MOST_ROWS);
     int64_t tiles = PRODUCT_BLOCK / s->rows;
@@ -95,6 +99,9 @@ static void outer_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule
     s->vectors = panel_of(f, b, s, machine_panel(f->machine, narrow));
     s->rows = (narrow ? sums : rows[s->vectors] * sums / 24) / vectors_each(f, b, s);
     if (!s->rows) s->rows = 1;
+    /* twice the sums for each load, where enough threads still have some */
+    int64_t tiles = ir_type_width(f->m, a) / s->rows * (vectors_of(f, b, s->lanes) / s->vectors);
+    if (f->machine->warps > 1 && s->vectors == MOST_PANEL && tiles > LEAST_TILES) s->rows *= 2;
     s->strip = machine_strip_rows(f->machine);
     s->copied = ir_type_width(f->m, b) > s->vectors * s->lanes;
     s->far = ir_type_width(f->m, a) >= WIDE_LINES * machine_line_of(f->machine, sizeof(float));
@@ -230,13 +237,16 @@ static int64_t stream_of(const FusedFunc *f, IrId v)
     return wide ? machine_fetch_room(f->machine) / (int64_t)sizeof(float) : 0;
 }
 
-/* Of a product: elements of a row that one load brings, where rows are whole loads. */
+/* Of a product: elements of a row that one load brings, where rows are whole loads; of other long rows as many as lanes
+   hand to one another (codegen/cuda_wide.c). */
 static int64_t elements_of(const FusedFunc *f, IrId v)
 {
     IrId dims[2 * IR_MAX_DIMS];
     unsigned n = reduced_dims(f->f, fused_op(f, v), dims);
     int64_t each = f->machine->scalars * (int64_t)sizeof(float) / (int64_t)ir_dtype_bytes(fused_op(f, v)->type.dtype);
-    return each > 1 && n && f->m->dims.data[dims[n - 1]].size % each == 0 ? each : 1;
+    if (each <= 1 || !n) return 1;
+    int64_t size = f->m->dims.data[dims[n - 1]].size;
+    return size % each == 0 ? each : size >= LEAST_DEALT * f->machine->lanes ? f->machine->lanes : 1;
 }
 
 static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
@@ -366,7 +376,8 @@ static void share_leaves(const FusedFunc *f, uint32_t index)
             if (!narrow) tiles += tiles_of(f, g->roots.data[i], s);
         }
     int64_t rounds = (tiles + most - 1) / most, warps = (tiles + rounds - 1) / rounds;
-    for (unsigned narrow = 0; narrow < 2 && warps > 1; narrow++) {
+    if (warps == 1) warps = 2; /* of which one has none: the sums wait in registers all the same */
+    for (unsigned narrow = 0; narrow < 2; narrow++) {
         Schedule *all = &f->tiles->group[narrow][index];
         all->warps = warps;
         if (all->strip) all->strip = ORDER_LEAF;

@@ -83,6 +83,7 @@ static inline const char *cuda_module_run(Arena *a, const CudaModule *m, const K
     }
     params[k->params.n] = &lo, params[k->params.n + 1] = &hi, params[k->params.n + 2] = &order;
     if (how.binding != CUDA_THREADS) warps = how.warps;
+    grid *= how.parts;
     if (how.binding == CUDA_ONE) grid = 1;
     size_t shared = how.block_bytes + (size_t)how.warp_bytes * warps;
     while (how.binding == CUDA_THREADS && warps > 1 && shared > 200 << 10)

@@ -12,10 +12,10 @@ enum { N = 203, E = 1501, N_W = HM_F * HM_C };
 /* ---- the model on a device ---- */
 
 static const RtDeviceKernel kernels[HM_N_KERNELS] = {
-    {S(s_mm), RT_BIND_THREADS, 16, 0, 0},     {S(s_agg), RT_BIND_THREADS, 16, 60 << 10, 0},
-    {S(s_res), RT_BIND_NONE, 1, 0, 16},       {S(s_outer), RT_BIND_BLOCK, 4, 64, 128},
-    {S(s_update), RT_BIND_THREADS, 16, 0, 0}, {S(s_acc), RT_BIND_NONE, 1, 0, 0},
-    {S(s_dx), RT_BIND_THREADS, 16, 0, 0}};
+    {S(s_mm), RT_BIND_THREADS, 16, 1, 0, 0},     {S(s_agg), RT_BIND_THREADS, 16, 1, 60 << 10, 0},
+    {S(s_res), RT_BIND_NONE, 1, 1, 0, 16},       {S(s_outer), RT_BIND_BLOCK, 4, 1, 64, 128},
+    {S(s_update), RT_BIND_THREADS, 16, 1, 0, 0}, {S(s_acc), RT_BIND_NONE, 1, 1, 0, 0},
+    {S(s_dx), RT_BIND_THREADS, 16, 1, 0, 0}};
 
 static int run_kernel(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes,
                       RtShimWatch *watch)
