@@ -568,6 +568,7 @@ static Turns turns_of(const Cuda *k, const KirIns *x)
 static void begin_few(Cuda *k, const char *i, const char *from, const char *end, const char *set_end, uint32_t n)
 {
     CKernel *c = &k->c;
+    ICE_UNLESS(n > 1 && k->few != KIR_NONE); /* and no other such loop is open: it would have a loop in it */
     const char *first = c_fresh_name(c, "first"), *left = c_fresh_name(c, "left"), *turn = c_fresh_name(c, "turn");
     k->on = c_fresh_name(c, "on");
     c_line(c, "for (i64 %s = %s%s; %s < %s; %s += %u) {", first, from, set_end, first, end, first, n);
