@@ -197,6 +197,14 @@ static RtCode read_list(Loader *l, int64_t i, RtEdgeIds *whole)
     return RT_OK;
 }
 
+static RtCode read_types(Loader *l, const RtGraphDef *d, RtArray *types)
+{
+    const char *stem = l->m->strings + d->where, *place = rt_load_place(l, stem);
+    if (rt_source_has(&l->source, stem)) return read_integers(l, stem, place, types);
+    return rt_fail(l->st, RT_E_DATA_MISSING, place, "save an int64 of each edge",
+                   "the types of edges, of which %s has one, are missing", rt_load_space(l, d->edge));
+}
+
 /* The edges of graphs that arrays of their own say. Relations of one array of types mostly stand one after another: it is
    kept from each to the next. */
 static RtCode read_lists(Loader *l)
@@ -215,7 +223,7 @@ static RtCode read_lists(Loader *l)
         if (code || d->where < 0) continue;
         if (where != d->where) {
             rt_array_free(&types);
-            code = read_integers(l, l->m->strings + d->where, l->m->strings + d->where, &types);
+            code = read_types(l, d, &types);
         }
         where = d->where;
         if (!code) code = keep_edges(l, d, &types, &l->files[i], &l->kept[i]);

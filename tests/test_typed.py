@@ -361,7 +361,7 @@ def test_refused(box):
     cases = [
         ("no edges", {k: v for k, v in a.items() if k != "writes.edge_index"}, 6, "writes.edge_index.npy", "the edges of writes are missing"),
         ("no column", {k: v for k, v in a.items() if k != "paper.about"}, 6, "paper.about.npy", "the edges of about are missing"),
-        ("no types", {k: v for k, v in a.items() if k != "edge_type"}, None, "edge_type", ""),
+        ("no types", {k: v for k, v in a.items() if k != "edge_type"}, 6, "edge_type.npy", "the types of edges, of which cites has one, are missing"),
         ("author", changed(a, "writes.edge_index", put=[((0, 7), 23)]), 2, "writes.edge_index.npy",
          "the source of edge 7 is 23, wanted 0 <= id < 23: a row of author"),
         ("paper", changed(a, "writes.edge_index", put=[((1, 9), -1)]), 2, "writes.edge_index.npy",
@@ -400,6 +400,115 @@ def test_refused(box):
     box.report("refused: batches", (r.rc != 3 or "no map leads from its nodes to graphs" not in r.err) and "%s: %s" % (r.rc, r.err))
 
 
+class Program:
+    """A program of relations that is drawn: its text, its data, and what numpy says of it."""
+
+    def __init__(self, r):
+        self.r, self.rows, self.head, self.graphs, self.tensors, self.args, self.ops, self.data = r, {}, [], [], [], [], [], {}
+        self.relations, self.meta, self.returns, self.n = [], {}, [], 0
+        for t in range(r.integers(2, 5)):
+            self.rows["t%d" % t] = int(r.integers(0, 14) if t else r.integers(1, 14))
+        kinds = list(self.rows)
+        self.shared = [str(k) for k in r.choice(kinds, 2)]
+        for i in range(r.integers(4, 9)):
+            self.relation("r%d" % i, kinds)
+
+    def relation(self, name, kinds):
+        r, old = self.r, self.relations
+        how = r.choice(["file", "where", "column", "reverse", "compose"])
+        a, b = (str(k) for k in r.choice(kinds, 2))
+        edges = lambda x, y: r.integers(0, [[max(self.rows[x], 1)], [max(self.rows[y], 1)]], (2, int(r.integers(0, 30)) if self.rows[x] and self.rows[y] else 0))
+        if how == "reverse" and old:
+            base = old[r.integers(len(old))]
+            text, a, b, ends = "reverse(%s)" % base[0], base[2], base[1], base[3][::-1]
+        elif how == "compose" and any(x[2] == y[1] for x in old for y in old):
+            path = [old[r.integers(len(old))]]
+            while len(path) < 4 and (more := [x for x in old if x[1] == path[-1][2]]) and (len(path) < 2 or r.random() < 0.5):
+                path.append(more[r.integers(len(more))])
+            text, a, b = "compose(%s)" % ", ".join(x[0] for x in path), path[0][1], path[-1][2]
+            joined = np.eye(self.rows[a], dtype=int)
+            for x in path:
+                step = np.zeros((self.rows[x[1]], self.rows[x[2]]), int)
+                step[tuple(x[3])] = 1
+                joined = (joined @ step > 0).astype(int)
+            ends = np.stack(np.nonzero(joined.T)[::-1])
+        elif how == "column" and (self.rows[b] or not self.rows[a]):
+            text, ends = "column(%s.%s)" % (a, name), np.stack([np.arange(self.rows[a]), r.integers(0, max(self.rows[b], 1), self.rows[a])])
+            self.data["%s.%s" % (a, name)] = ends[1]
+        elif how == "where":
+            a, b = self.shared
+            if "edge_index" not in self.data:
+                self.data["edge_index"] = edges(a, b)
+                self.data["edge_type"] = r.integers(-1, 3, self.data["edge_index"].shape[1])
+            k = int(r.integers(-1, 4))
+            text, ends = "file(edge_index)", self.data["edge_index"][:, self.data["edge_type"] == k]
+            how = " where edge_type = %d" % k
+        else:
+            text, ends = "file(%s.edge_index)" % name, edges(a, b)
+            self.data[name + ".edge_index"] = ends
+        self.head += ["space %s : edges" % name, "map %s.src : %s -> %s" % (name, name, a), "map %s.dst : %s -> %s sorted" % (name, name, b)]
+        self.graphs.append("graph %s : %s %s(%s.src, %s.dst)%s" % (name, text, name, name, name, how if how.startswith(" ") else ""))
+        self.relations.append((name, a, b, ends))
+
+    def put(self, text, space, value, dims="[H]"):
+        self.ops.append("  %%%d = %s : %s%s f32" % (self.n, text, space, dims))
+        self.n += 1
+        return self.n - 1, space, value
+
+    def tensor(self, name, space, kind, dims="[H]", more=""):
+        shape = (self.rows[space] if space in self.rows else len(self.edges[space][0]),) if space else (4,)
+        value = self.r.standard_normal(shape + ((4,) if dims != "[]" else ())).astype("f4")
+        self.tensors.append("tensor %s : %s %s%s f32%s" % (name, kind, space, dims, more))
+        self.args.append(name)
+        (self.params if kind == "param" else self.data)[name] = value
+        return self.put("arg %d" % (len(self.args) - 1), space, value.astype("f8"), dims)
+
+    def write(self):
+        self.edges, self.params = {x[0]: x[3] for x in self.relations}, {}
+        x = {t: self.tensor(t + ".x", t, "input") for t in self.rows}
+        weight = {n: self.tensor(n + ".w", n, "input", "[]") for n in self.edges if self.r.random() < 0.5}
+        h = {t: self.put("tanh %%%d" % v[0], t, np.tanh(v[2])) for t, v in x.items()}
+        for _ in range(2):
+            new = dict(h)
+            for name, a, b, (src, dst) in self.relations:
+                m = self.put("gather %%%d via %s.src" % (h[a][0], name), name, h[a][2][src])
+                if name in weight:
+                    m = self.put("mul %%%d, %%%d" % (m[0], weight[name][0]), name, m[2] * weight[name][2][:, None])
+                if self.r.random() < 0.4:
+                    y = self.put("gather %%%d via %s.dst" % (h[b][0], name), name, h[b][2][dst])
+                    m = self.put("add %%%d, %%%d" % (m[0], y[0]), name, m[2] + y[2])
+                if self.r.random() < 0.5:
+                    s = self.put("reduce_sum %%%d via %s.dst" % (m[0], name), b, sums(m[2], dst, self.rows[b]))
+                else:
+                    most = np.full((self.rows[b], 4), -np.inf)
+                    np.maximum.at(most, dst, m[2])
+                    s = self.put("reduce_max %%%d via %s.dst empty 0.25" % (m[0], name), b, np.where(np.isinf(most), 0.25, most))
+                s = self.put("add %%%d, %%%d" % (new[b][0], s[0]), b, new[b][2] + s[2])
+                new[b] = self.put("tanh %%%d" % s[0], b, np.tanh(s[2]))
+                if self.r.random() < 0.2:
+                    self.returns.append((name + str(self.n), m))
+            h = new
+        self.returns += list(h.items())
+        return "\n".join(["module drawn", "dim H = 4"] + ["space " + t for t in self.rows] + self.head + self.graphs + self.tensors +
+                         ["func forward(%s) {" % ", ".join("%s = @%s" % (n, n) for n in self.args)] + self.ops +
+                         ["  return %s = %%%d" % (n, v[0]) for n, v in self.returns] + ["}", ""])
+
+
+def test_drawn(box):
+    """Programs and data that are drawn, against numpy; kinds without nodes and relations without edges among them."""
+    for seed in range(60 if os.environ.get("GNNC_LONG") else 8):
+        p = Program(np.random.default_rng(seed))
+        box.must(box.gnnc, "build", box.write("drawn.gir", p.write()), "--cpu=native", "-o", box.path("drawn"))
+        folder, wrong = box.folder({k: np.ascontiguousarray(v) for k, v in p.data.items()}, **{"num_" + t: n for t, n in p.rows.items()}), []
+        for threads in ("1", "3"):
+            box.must(box.path("drawn"), "infer", "--data", folder, "--out", box.path("o.npy"), "--threads", threads)
+            for i, (name, (_, _, value)) in enumerate(p.returns):
+                got = np.load(box.path("o.npy" if not i else "o.%s.npy" % name))
+                if got.shape != value.shape or (value.size and np.abs(got - value).max() > 1e-4 * max(1, np.abs(value).max())):
+                    wrong.append("%s of %s threads" % (name, threads))
+        box.report("drawn %d" % seed, wrong and "%s\n%s" % (wrong, "; ".join(p.graphs)))
+
+
 def test_large_path(box):
     """60,000 papers of one subject: 3.6e9 pairs, which are counted and refused."""
     a = arrays(60000, 10, 1, 20, 20)
@@ -412,7 +521,7 @@ def test_large_path(box):
 
 def main():
     box = Typed(sys.argv[1])
-    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_library, test_budget, test_schema, test_refused, test_large_path):
+    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_library, test_budget, test_schema, test_refused, test_drawn, test_large_path):
         try:
             test(box)
         except (RuntimeError, OSError, ValueError) as e:
