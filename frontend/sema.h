@@ -14,8 +14,10 @@
      calls    elab_builtin elab_reduce elab_call elab_slot elab_adjoint elab_update elab_assert
      walk     elab_expr elab_stmt elab_lookup
      modes    elab_names elab_entry elab_train elab_test elab_finish sema doc
-   Every layer may go back to the walk for a part of the program's text, by: elab_expr, elab_block, scope_lookup,
-   constant_value, error_unknown_name, call_reduce, space_find, schema_name, and type_space of a schema. */
+   Every layer may go back to the walk for a part of the program's text, and to the schema for what a name is there, by:
+   elab_expr, elab_block, scope_lookup, constant_value, error_unknown_name, call_reduce, space_find, schema_name,
+   schema_type, schema_relation, type_space, relation_value, error_no_type, error_no_relation, type_is_by_type,
+   coerce_record, value_record. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/dims.h"

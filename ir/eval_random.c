@@ -1,6 +1,7 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011),
    and what is drawn from it. The definition that runtime and kernels implement again. */
 #include "ir/eval_random.h"
+#include "base/ice.h"
 #include <math.h>
 
 static void philox_round(uint32_t c[4], const uint32_t k[2])
@@ -34,6 +35,7 @@ uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t eleme
 
 void eval_random_edges(int64_t n_src, int64_t n_dst, int64_t n_edges, int64_t seed, int64_t *src, int64_t *dst)
 {
+    ICE_UNLESS(n_edges <= 0 || (n_src > 0 && n_dst > 0));
     for (int64_t e = 0; e < n_edges; e++) {
         src[e] = (int64_t)(eval_philox((uint64_t)seed, 0, 0, (uint64_t)e, 0) % (uint64_t)n_src);
         dst[e] = (int64_t)(eval_philox((uint64_t)seed, 0, 0, (uint64_t)e, 16) % (uint64_t)n_dst);
