@@ -7,6 +7,7 @@
    kernels as they stand (cost_function). Operations that lack the dim of the vectors run one at a time. It decides
    nothing and knows no graph. */
 #include "passes/fuse/cost.h"
+#include "base/ice.h"
 #include "passes/context/price.h"
 #include "passes/context/rows.h"
 
@@ -15,7 +16,11 @@ static const double TOO_DEAR = 1e12;
 /* a wide value of edges is stored only where computing it again costs more than so many times what storing it does */
 static const double WIDE_FACTOR = 2;
 
-double cost_rows(const IrModule *m, IrId space) { return expected_rows(m, space) / EXPECTED_NODES; }
+double cost_rows(const IrModule *m, IrId space)
+{
+    ICE_UNLESS(space < m->spaces.n);
+    return expected_rows(m, space) / EXPECTED_NODES;
+}
 
 static double width_of(const FusedFunc *f, const IrType *t) { return (double)ir_type_width(f->m, t); }
 
@@ -48,6 +53,7 @@ static void add_load(Cone *c, IrId v, bool gathered)
 {
     const IrType *t = &fused_op(c->c->f, v)->type;
     if (t->space == IR_UNIT) return; /* stays in the nearest cache */
+    ICE_UNLESS(c->part >= 1);
     double bytes = row_bytes(c->c->f, t) / c->part;
     c->ns += gathered ? price_gather(c->c->f->machine, bytes) : price_stream(c->c->f->machine, bytes);
 }
@@ -95,6 +101,7 @@ double cost_compute(Cost *c, IrId v, const CostUse *u)
     Cone without = {.c = c, .use = u, .top = v, .skip_top = true, .part = 1},
          cone = {.c = c, .use = u, .top = v, .part = 1};
     c->epoch++;
+    ICE_UNLESS(u->group == GROUP_NONE || u->group < c->f->groups.n);
     if (u->group != GROUP_NONE) {
         const Group *g = &c->f->groups.data[u->group];
         for (uint32_t i = 0; i < g->roots.n; i++) walk(&without, g->roots.data[i], false, true);
@@ -148,6 +155,7 @@ static unsigned waits_of(const Kernel *k, IrId v)
         if (walks < MOST_WALKS) walks++;
         extreme |= op->op == IR_OP_reduce_max || op->op == IR_OP_reduce_min;
     }
+    ICE_UNLESS(2 * walks + extreme < UINT8_MAX);
     k->p->waits[v] = (uint8_t)(2 * walks + extreme + 1);
     return 2 * walks + extreme;
 }
@@ -222,6 +230,7 @@ static bool is_loaded(const FusedFunc *f, uint32_t g, IrId v)
 
 void cost_kernel(Price *p, uint32_t g)
 {
+    ICE_UNLESS(g < p->f->groups.n && !p->f->groups.data[g].dead);
     Kernel k = {.p = p, .index = g, .g = &p->f->groups.data[g]};
     GroupReads *reads = &p->reads[g];
     reads->reads.n = 0;

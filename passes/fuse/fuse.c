@@ -80,6 +80,7 @@ static IrFunc *copy_func(Arena *a, const IrFunc *f)
 
 static const PlanForm *form_wanted(const PassContext *ctx, uint32_t index)
 {
+    ICE_UNLESS(!ctx->forms || index < ctx->forms->programs.n);
     return ctx->forms ? &ctx->forms->programs.data[index]->form : NULL;
 }
 
@@ -95,6 +96,7 @@ static int64_t filled_bytes(const PassContext *ctx, uint32_t index, const char *
 /* NULL where a given schedule does not fit. */
 static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form *form, const bool *again)
 {
+    ICE_UNLESS(form->f && (!form->clones || form->origin.n >= form->f->ops.n));
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
     uint32_t n = form->f->ops.n;
     *f = (FusedFunc){.m = fm->m,
@@ -262,6 +264,7 @@ FusedModule *fuse_begin(PassContext *ctx, const IrModule *m)
 
 bool fuse_prepare(PassContext *ctx, FusedModule *fm, uint32_t index)
 {
+    ICE_UNLESS(index < fm->m->funcs.n && index == fm->sums.n); /* one after another */
     ctx->function = fm->m->funcs.data[index]->name;
     IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[index], filled_bytes(ctx, index, ctx->function)), *rows;
     IrId sums = IR_NONE;
@@ -285,6 +288,7 @@ bool fuse_prepare(PassContext *ctx, FusedModule *fm, uint32_t index)
 
 FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
 {
+    ICE_UNLESS(index < fm->prepared.n && fm->prepared.data[index]);
     IrFunc *prepared = fm->prepared.data[index];
     if (ctx->schedule) {
         const FuncText *t = schedule_text_find(ctx->schedule, prepared->name);

@@ -40,6 +40,15 @@ static void make_root(Choice *c, IrId v)
     if (c->f->group_of.data[v] == GROUP_NONE && fused_op(c->f, v)->op != IR_OP_arg) group_new(c->f, c->ctx->stage, v);
 }
 
+/* The group of v, which still is of v alone, is given up. */
+static void drop_root(Choice *c, IrId v)
+{
+    Group *g = &c->f->groups.data[c->f->group_of.data[v]];
+    ICE_UNLESS(g->roots.n == 1 && g->roots.data[0] == v && !g->dead);
+    g->dead = true;
+    c->f->group_of.data[v] = GROUP_NONE;
+}
+
 static void force(Choice *c, IrId v)
 {
     make_root(c, v);
@@ -170,6 +179,7 @@ static void note_use(Choice *c, IrId consumer, IrId v)
     if (op->op == IR_OP_reshape) x->product |= by->product;
     x->too_many |= by->too_many;
     for (uint32_t i = 0; i < by->n; i++) {
+        ICE_UNLESS(by->use[i].group < c->f->groups.n && by->use[i].times > 0);
         const Group *g = &c->f->groups.data[by->use[i].group];
         CostUse u = by->use[i];
         u.times *= repeats(c, op, t, g);
@@ -253,12 +263,8 @@ static bool decide(Choice *c, IrId v)
         return !root;
     }
     if (root == wanted) return false;
-    if (wanted) {
-        make_root(c, v);
-    } else {
-        c->f->groups.data[c->f->group_of.data[v]].dead = true;
-        c->f->group_of.data[v] = GROUP_NONE;
-    }
+    if (wanted) make_root(c, v);
+    else drop_root(c, v);
     return true;
 }
 
@@ -359,7 +365,7 @@ static bool take_given(Choice *c)
         uint32_t g = f->group_of.data[v];
         if (f->target[v]) make_root(c, v);
         else if (g != GROUP_NONE && c->forced[v]) return fuse_given_must(c->ctx, f, v);
-        else if (g != GROUP_NONE) f->groups.data[g].dead = true, f->group_of.data[v] = GROUP_NONE;
+        else if (g != GROUP_NONE) drop_root(c, v);
     }
     return true;
 }
@@ -376,6 +382,7 @@ bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
                 .forced = ARENA_ARRAY(scratch, bool, n + 1),
                 .mask = ARENA_ARRAY(scratch, bool, n + 1),
                 .depth = ARENA_ARRAY(scratch, uint32_t, n + 1)};
+    ICE_UNLESS(f->group_of.n == n && !f->groups.n);
     fuse_find_ties(f, scratch, &c.ties);
     force_roots(&c);
     for (IrId v = 0; v < n; v++) find_mask(&c, v);

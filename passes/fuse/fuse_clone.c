@@ -78,6 +78,7 @@ static Reach reach_of(const Clones *c, IrId v)
 {
     const IrOp *op = op_of(c, v);
     Reach x = {0, false, IR_NONE};
+    ICE_UNLESS(c->reach);
     for (uint32_t k = 0; k < op->n_args; k++) {
         Reach arg = c->reach[op->args[k]];
         bool elsewhere = op->op == IR_OP_gather && arg.map != op->attr.map;
@@ -114,6 +115,7 @@ static unsigned rank_of_walk(const Clones *c, unsigned i)
 static unsigned best_walk(const Clones *c, uint64_t walks)
 {
     unsigned best = MAX_WALKS;
+    ICE_UNLESS(walks);
     for (unsigned i = 0; i < c->n_walks; i++) {
         if (!(walks >> i & 1)) continue;
         bool sooner = best == MAX_WALKS || c->walks[i].level < c->walks[best].level;
@@ -226,6 +228,7 @@ static void copy_value(Clones *c, Rewrite *r, IrId v)
 
 IrFunc *fuse_clone(const Machine *machine, Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin)
 {
+    ICE_UNLESS(by < N_CLONE_BY && !origin->n);
     Arena *scratch = arena_new();
     uint32_t n = f->ops.n + 1;
     Clones c = {.machine = machine,

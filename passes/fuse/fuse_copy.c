@@ -11,6 +11,7 @@
    A move is made where the function then costs less (cost.c), until none is left; the last values first: a copy may be
    all that wants those that it is made of. No sum over a map and no product with rows of its own is a copy, no random
    number is drawn twice, and no bit changes. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/cost.h"
 
@@ -28,7 +29,11 @@ typedef struct Copies {
 /* ---- what could be copied -------------------------------------------------------------------------------------- */
 
 static Group *group_at(const Copies *c) { return &c->f->groups.data[c->g]; }
-static const IrMap *map_of(const Copies *c) { return &c->f->m->maps.data[group_at(c)->map]; }
+static const IrMap *map_of(const Copies *c)
+{
+    ICE_UNLESS(group_at(c)->map < c->f->m->maps.n);
+    return &c->f->m->maps.data[group_at(c)->map];
+}
 
 typedef struct Cone {
     const FusedFunc *f;

@@ -53,6 +53,7 @@ void fuse_find_ties(const FusedFunc *f, Arena *a, FuseTies *out)
         ICE_UNLESS(op->op == IR_OP_reduce_sum);
         Ties t = {f, out, ARENA_ARRAY(a, uint8_t, n + 1), op->attr.map, IR_NONE};
         if (!waits(&t, op->args[0])) continue;
+        ICE_UNLESS(t.extreme < n); /* it waits for one */
         out->any = true;
         out->tie[v] = out->tie[t.extreme] = t.extreme;
         for (IrId u = 0; u < n; u++)

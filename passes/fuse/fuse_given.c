@@ -6,6 +6,7 @@
        root %6 reduce_max                refused here, with the line.
        inner %4 mul
    It changes nothing in the FusedFunc but target and role. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/group/schedule_text.h"
 
@@ -64,7 +65,9 @@ bool fuse_given_must(PassContext *ctx, const FusedFunc *f, IrId v)
 
 bool fuse_given_copy(const FusedFunc *f, uint32_t g, IrId v)
 {
-    const GroupText *t = &f->text->groups.data[f->target[f->groups.data[g].roots.data[0]] - 1];
+    uint32_t target = f->target[f->groups.data[g].roots.data[0]];
+    ICE_UNLESS(target >= 1 && target <= f->text->groups.n);
+    const GroupText *t = &f->text->groups.data[target - 1];
     for (uint32_t i = 0; i < t->values.n; i++)
         if (t->values.data[i].v == v && t->values.data[i].role == ROLE_COPY) return true;
     return false;
@@ -111,6 +114,7 @@ bool fuse_given_end(PassContext *ctx, const FusedFunc *f)
 
 bool fuse_given_order(PassContext *ctx, const FusedFunc *f)
 {
+    ICE_UNLESS(f->order.n >= f->text->groups.n); /* each is a group, by fuse_given_end */
     for (uint32_t i = 0; i < f->text->groups.n; i++) {
         const GroupText *t = &f->text->groups.data[i];
         if (f->order.data[i] == f->group_of.data[t->values.data[0].v]) continue;

@@ -7,6 +7,7 @@
    runs in between may need the one or feed the other. So products take in what is added to them and what is
    computed from them, element by element, and products over the same rows run side by side. What only sums over all
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/group/schedule_text.h"
 #include "passes/context/price.h"
@@ -190,6 +191,8 @@ static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind, bool in
     PassContext *ctx = m->ctx;
     FusedFunc *f = m->f;
     Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    ICE_UNLESS(a != b && !x->dead && !y->dead);
+    ICE_UNLESS(x->map == IR_NONE || y->map == IR_NONE || x->map == y->map);
     for (uint32_t i = 0; i < y->roots.n; i++) add_value(m, inner ? &x->inner : &x->roots, y->roots.data[i], a);
     for (uint32_t i = 0; i < y->inner.n; i++) add_value(m, &x->inner, y->inner.data[i], a);
     if (y->map != IR_NONE) x->map = y->map;

@@ -6,6 +6,7 @@
      %5 = exp(%3 - gather edge.dst %4)
      %6 = reduce_sum edge.dst %5
    It decides nothing by cost and changes nothing: fuse_merge.c asks. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/context/rows.h"
 
@@ -83,6 +84,7 @@ static bool draws_numbers(const FusedFunc *f, uint32_t e)
 bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads)
 {
     const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
+    ICE_UNLESS(e != r && !x->dead && !rows->dead);
     bool kind = x->kind == GROUP_MAP || x->kind == GROUP_DIMS || x->kind == GROUP_PRODUCT;
     if ((rows->kind != GROUP_ROWS && rows->kind != GROUP_BLOCKS) || !kind) return false;
     const IrMap *map = rows->map == IR_NONE ? NULL : &f->m->maps.data[rows->map];

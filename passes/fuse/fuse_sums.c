@@ -6,6 +6,7 @@
                                                      %7 = reduce_sum %8 via node.all : [F]         a small kernel over nodes
    Contracts over edges stay: an outer product has a matrix per node. It makes the function only: fuse.c
    decides which form is cheaper. */
+#include "base/ice.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/fuse/fuse.h"
 #include "passes/context/rows.h"
@@ -41,6 +42,7 @@ static bool has_sums(const IrModule *m, const IrFunc *f, IrId space)
 static void sum_by_rows(Rewrite *r, IrId v, IrId map)
 {
     const IrOp *op = op_of(r->old, v);
+    ICE_UNLESS(op->op == IR_OP_reduce_sum && op->attr.f == 0); /* rows without elements add nothing */
     r->b.span = op->span;
     IrId rows = irb_reduce(&r->b, IR_OP_reduce_sum, map, r->map[op->args[0]], 0);
     r->map[v] = irb_reduce(&r->b, IR_OP_reduce_sum, irb_all_map(&r->b, irb_type(&r->b, rows).space), rows, 0);
@@ -48,6 +50,7 @@ static void sum_by_rows(Rewrite *r, IrId v, IrId map)
 
 IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map)
 {
+    ICE_UNLESS(map < m->maps.n);
     IrId space = m->maps.data[map].from;
     if (!is_walked(m, f, map) || !has_sums(m, f, space)) return NULL;
     Rewrite r = rewrite_begin(m, f);

@@ -3,6 +3,7 @@
 
      p' = sub %p, %step -> tensor p      the kernel of p' stores into p itself, element by element
    The kernel that writes in place reads the old tensor only at the element that it writes. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 
 /* Does group x read the tensor? Then *safe: only at its own element. */
@@ -32,6 +33,7 @@ static bool order_readers(PassContext *ctx, FusedFunc *f, uint32_t g, IrId tenso
 {
     Group *writer = &f->groups.data[g];
     uint32_t before = writer->after.n;
+    ICE_UNLESS(!writer->dead);
     bool possible = writer->kind == GROUP_MAP || writer->kind == GROUP_ROWS || writer->kind == GROUP_PRODUCT ||
                     writer->kind == GROUP_DIMS || writer->kind == GROUP_BLOCKS;
     for (uint32_t x = 0; x < f->groups.n && possible; x++) {
@@ -64,6 +66,7 @@ void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f)
         VEC_PUSH(ctx->stage, &f->in_place, false);
         if (result->tensor == IR_NONE) continue;
         uint32_t g = f->group_of.data[result->value];
+        ICE_UNLESS(g != GROUP_NONE); /* results have memory */
         bool direct = order_readers(ctx, f, g, result->tensor);
         Span span = fused_op(f, result->value)->span;
         pass_remark(ctx, PASS_fuse, direct, span, "tensor `%s` is updated in place",

@@ -8,6 +8,7 @@
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
 
    Never changes what is computed, nor the order of any sum. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -38,6 +39,7 @@ static IrId squeeze_cut(Rewrite *r, IrOp *op, const IrOp *old)
     IrType wanted = squeeze(b->m, op->type);
     IrId cut = op->attr.dim;
     bool concat = op->op == IR_OP_concat;
+    ICE_UNLESS(ir_type_has_dim(concat ? &op->type : &r->old->ops.data[old->args[0]].type, cut));
     if (b->m->dims.data[cut].size == 1) return view(b, op->args[0], wanted); /* of one element: all there is */
     for (uint32_t i = 0; i < op->n_args; i++) {
         IrType t = r->old->ops.data[old->args[i]].type, kept = t;

@@ -15,6 +15,7 @@
 
    No sum changes. Not where vectors of the pieces would be much emptier, nor where any element would be computed
    twice. */
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -28,6 +29,7 @@ typedef struct Parts {      /* of a product or a concat, by value */
 static int64_t vectors_of(int64_t filled, const IrType *t, int64_t n)
 {
     int64_t lanes = filled / (int64_t)ir_dtype_bytes(t->dtype);
+    ICE_UNLESS(lanes > 0);
     return (n + lanes - 1) / lanes;
 }
 
@@ -100,6 +102,7 @@ static IrId product_of_part(Rewrite *r, const IrOp *c, IrId v)
     Build *b = &r->b;
     IrOp slice = r->old->ops.data[v], product = *c;
     IrType cut = r->old->ops.data[c->args[1]].type;
+    ICE_UNLESS(slice.op == IR_OP_slice && c->op == IR_OP_contract);
     b->span = slice.span;
     for (uint32_t k = 0; k < slice.type.n_dims; k++) {
         if (c->type.dims[k] != slice.attr.dim) continue;
@@ -119,6 +122,7 @@ static IrId parts_of_product(Rewrite *r, IrId v, uint32_t k)
     const IrOp *op = &r->old->ops.data[v], *concat = &r->old->ops.data[op->args[k]];
     IrId *parts = ARENA_ARRAY(b->m->arena, IrId, concat->n_args);
     uint32_t at = 0;
+    ICE_UNLESS(k < 2 && ir_type_has_dim(&concat->type, concat->attr.dim));
     while (concat->type.dims[at] != concat->attr.dim) at++;
     b->span = op->span;
     for (uint32_t i = 0; i < concat->n_args; i++) {
