@@ -301,7 +301,7 @@ RtCode rt_policy_settle(RtAcross *a, RtStatus *st)
 
 void rt_policy_free(RtAcross *a)
 {
-    RtPolicyRun *p = a->policy;
+    RtPolicyRun *p = a ? a->policy : NULL;
     if (!p) return;
     for (int64_t i = 0; p->kept && i < p->n_exchanges; i++) {
         if (p->kept[i].flies) rt_peers_keep(a->r->peers, &p->kept[i].block); /* after a failure */

@@ -127,7 +127,7 @@ static const struct {
      "schema snode a[1]; node b; edge w: a -> b; edge c: b -> b[3]; reverse all; \n"},
     {"relations",
      "schema s { edge a: p -> q = column edge b: p -> p = data.e_index where data.t == 1, c: p -> p = compose(a, b) }",
-     "schema sedge a: p -> q = column; edge b: p -> p = (. data e_index) where (== (. data t) 1); edge c: p -> p = "
+     "schema sedge a: p -> q = column; edge b: p -> p = data.e_index where (== data.t 1); edge c: p -> p = "
      "(call compose a b); \n"},
     {"const", "const d: [] = fit(x) as \"d\"", "(const d : [] = (call fit x) as d)\n"},
     {"adjoint", "message m(l) { adjoint { l = 0 }\n return l }", "message m(l) {(adjoint {(= l 0)}); (return l)}\n"},
