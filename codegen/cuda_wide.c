@@ -8,10 +8,12 @@
    Scalars that lie side by side in a buffer that is only read are one access as well, of which each lane gets all; where
    they begin anywhere, sixteen of them are an access of which each lane has one, and hands it to the others.
 
-   Where values only meet in the same lane, no result depends on which lane has which feature. So this pass puts values
-   that meet into one set (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the
-   others, to the same row, q times 16 elements further on, and nothing in them looks across lanes. Of a buffer that the
-   kernel writes it moves all accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
+   Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars, no
+   result depends on which lane of which vector has which feature. So this pass puts values that meet into one set (`of`),
+   and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q times 16
+   elements further on, all else in them is alike, and nothing looks across lanes. Heads of 16 features each, whose scores
+   are scalars of their own, stay as they are. Of a buffer that the kernel writes it moves all accesses so or none: then
+   each lane still reads what it wrote itself. No bit changes. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
 #include "codegen/cuda_memory.h"
@@ -31,6 +33,8 @@ typedef struct Finder {
     bool *barred;                  /* [params.n] written, and not by whole vectors alone */
     VEC(Access) accesses, scalars; /* scalars: loads of them from buffers that are only read */
     uint32_t *block, *order;       /* [ins.n] where it stands */
+    KirId *sequence;               /* [n_ordered] by order, from 1 on */
+    KirId *twin;                   /* [ins.n] room of is_alike */
     uint32_t n_blocks, n_ordered;
     uint32_t *behind, *behind_set; /* [ins.n] order of the last block or barrier before it; of the last one or `set` */
     uint32_t last_bar, last_set;   /* the same, of all so far */
@@ -142,6 +146,7 @@ static void visit_block(Finder *f, const KirBlock *b)
         KirId id = b->ins.data[i];
         const KirIns *x = &f->k->ins.data[id];
         f->order[id] = ++f->n_ordered;
+        f->sequence[f->n_ordered] = id;
         f->block[id] = block;
         visit(f, id);
         visit_block(f, &x->body);
@@ -209,6 +214,61 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     return true;
 }
 
+/* Whether two values that are the same in all lanes are the same number. */
+static bool is_same_scalar(const Finder *f, KirId x, KirId y)
+{
+    const KirIns *a = &f->k->ins.data[x], *b = &f->k->ins.data[y];
+    if (x == y) return true;
+    if (a->op != b->op || a->type.base != b->type.base || a->type.lanes != b->type.lanes) return false;
+    if (a->op == KIR_splat) return is_same_scalar(f, a->args[0], b->args[0]);
+    return (a->op == KIR_const && !memcmp(&a->f, &b->f, sizeof a->f)) || (a->op == KIR_iconst && a->i == b->i);
+}
+
+/* The set that an instruction belongs to; KIR_NONE: none. */
+static KirId set_of(Finder *f, KirId id)
+{
+    const KirIns *x = &f->k->ins.data[id];
+    if (x->op == KIR_set) id = x->args[0];
+    return is_uniform(f->k, id) && x->op != KIR_store && x->op != KIR_var ? KIR_NONE : root(f, id);
+}
+
+/* Whether the next instruction of set r behind place *at is there; *at is its place then. */
+static bool next_of(Finder *f, KirId r, uint32_t *at)
+{
+    while (++*at <= f->n_ordered)
+        if (set_of(f, f->sequence[*at]) == r) return true;
+    return false;
+}
+
+/* Whether set b does what set a does, instruction by instruction, with the same scalars, to what lies `by` elements
+   further on. */
+static bool is_alike(Finder *f, KirId a, KirId b, int64_t by)
+{
+    KirId *twin = f->twin;
+    const KirIns *ins = f->k->ins.data;
+    uint32_t i = 0, j = 0;
+    for (;;) {
+        bool more = next_of(f, a, &i);
+        if (next_of(f, b, &j) != more) return false;
+        if (!more) return true;
+        KirId u = f->sequence[i], v = f->sequence[j];
+        const KirIns *x = &ins[u], *y = &ins[v];
+        bool same = x->op == y->op && x->type.base == y->type.base && x->type.lanes == y->type.lanes && x->i == y->i &&
+                    x->f == y->f && x->buf == y->buf && f->block[u] == f->block[v];
+        if (!same) return false;
+        twin[u] = v;
+        if (cuda_is_access(x)) {
+            Access p = access_of(f, u), q = access_of(f, v);
+            if (p.base != q.base || q.offset != p.offset + by) return false;
+        }
+        for (unsigned k = cuda_is_access(x) ? 1 : 0; k < kir_ops[x->op].n_args; k++) {
+            bool one = is_uniform(f->k, x->args[k]);
+            if (one != is_uniform(f->k, y->args[k])) return false;
+            if (one ? !is_same_scalar(f, x->args[k], y->args[k]) : twin[x->args[k]] != y->args[k]) return false;
+        }
+    }
+}
+
 /* Sets r[0], to which x belongs, to r[n - 1]: all their accesses or none. */
 static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
@@ -220,6 +280,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
         if (f->fixed[r[q]] || out->n[y->id] || count(f, r[q]) != count(f, r[0])) return false;
         for (unsigned p = 0; p < q; p++)
             if (r[p] == r[q]) return false;
+        if (q && !is_alike(f, r[0], r[q], (int64_t)q * CUDA_LANES)) return false;
     }
     for (unsigned turn = 0; turn < 2; turn++) /* looks, then takes */
         for (uint32_t i = 0; i < f->accesses.n; i++) {
@@ -295,6 +356,8 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 .fixed = ARENA_ARRAY(a, bool, n),
                 .barred = ARENA_ARRAY(a, bool, k->params.n),
                 .order = ARENA_ARRAY(a, uint32_t, n),
+                .sequence = ARENA_ARRAY(a, KirId, n + 1),
+                .twin = ARENA_ARRAY(a, KirId, n),
                 .block = ARENA_ARRAY(a, uint32_t, n),
                 .behind = ARENA_ARRAY(a, uint32_t, n),
                 .behind_set = ARENA_ARRAY(a, uint32_t, n)};

@@ -27,6 +27,7 @@ LAYERS = {
              "wl_continuous()", "simple()", "lgcn()"],
     "attention": ["gat(H = 2, D = 8)", "gatv2(H = 2, D = 8)", "transformer(H = 2, D = 8)", "agnn()", "feast(H = 2, O = 16)", "multihead_attention(H = 2)",
                   "gps()"],
+    "heads": ["gat(H = 2, D = 16)", "transformer(H = 3, D = 32)"],  # of whole vectors of 16 features, each head with scores of its own
     "performer": ["performer_attention(H = 2, D = 8)"],  # whose kernels NVRTC takes minutes for
     "hops": ["sgc(O = 16, K = 2)", "ssgc(O = 16, K = 2)", "tag(O = 16, K = 2)", "appnp(K = 3)", "mixhop(O = 8)", "cheb(O = 16, K = 3)", "arma(O = 16)",
              "cluster_gcn(O = 16)", "antisymmetric()", "egc(H = 2, B = 2, D = 8)", "twirls(O = 16, K = 2)"],

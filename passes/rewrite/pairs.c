@@ -358,6 +358,8 @@ static void plan(Work *k)
         if (!x->wanted) continue;
         *x = plan_of(k, v);
         x->wanted = true;
+        IrId route = ir_route_of(k->r.b.m, f, op); /* what goes through a computed map reads it, too */
+        if (route != IR_NONE) want(k, route);
         if (x->form == FORM_LINEAR) want_along(k, x, op->args[0]);
         else if (x->form == FORM_SUMMED)
             for (uint32_t i = 0; i < op->n_args; i++) want_at(k, x->by, op->args[i]);

@@ -182,6 +182,7 @@ FAULTS = [
     ("runtime/cuda_exec.c", "    note(c, c->driver.stream_wait(c->stream), what);\n    c->unread = false;\n", "    c->unread = false;\n", "runtime_cuda"),
     ("runtime/cuda_exec.c", "if (++e->n_runs == 2) capture(e);", "if (++e->n_runs == 0) capture(e);", "runtime_cuda"),
     ("runtime/cuda_exec.c", "i < e->program->n_steps && !error; i++) {", "i + 1 < e->program->n_steps && !error; i++) {", "runtime_cuda"),
+    ("codegen/cuda_wide.c", "        if (q && !is_alike(f, r[0], r[q], (int64_t)q * CUDA_LANES)) return false;\n", "", "cuda"),
     ("runtime/cuda_exec.c", "return split && !error ? d->stream_follow(c->stream, c->joined, 0) : error;", "return error;", "cuda"),
     ("runtime/cuda_exec.c", "if (split && !error) error = d->stream_follow(c->beside, c->forked, 0);", "", "cuda"),
     ("runtime/cuda_exec.c", "    rt_cuda_unbind(e);\n", "", "runtime_cuda"),
