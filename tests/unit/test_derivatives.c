@@ -201,7 +201,11 @@ static const char *const calls[][2] = {
     {"x_conv", "x_conv(hidden_channels = 2, kernel_size = 2)"},
     {"pan", "pan(filter_size = 2, N = 16)"},
     {"top_k_pooling", NULL}, /* give a graph */
-    {"sag_pooling", NULL}};
+    {"sag_pooling", NULL},
+    /* of the types of a schema: tests/test_golden.py has their gradients */
+    {"hetero", NULL},
+    {"han", NULL},
+    {"hgt", NULL}};
 
 static const char *call_of(const char *name)
 {
