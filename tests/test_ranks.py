@@ -59,7 +59,7 @@ def parts(data, k, method, seed=1, out="parts"):
 def build(name, data, source=None, sizes=None):
     if source is None:
         source, sizes = box.write("%s.gnn" % name, models.text(name)), models.sizes(name)
-    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", *(["--set", sizes] if sizes else []), "-o", box.path(name))
+    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", "--disable=pairs", *(["--set", sizes] if sizes else []), "-o", box.path(name))
     return box.path(name)
 
 

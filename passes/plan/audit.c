@@ -246,8 +246,8 @@ static bool check_set(Audit *x, uint32_t s)
                            : NULL;
     if (set->kind == PLAN_SET_MASK) {
         const IrTensor *t = &m->tensors.data[set->ref];
-        bool mask = (t->kind == IR_INPUT || t->kind == IR_HELD) && t->type.dtype == IR_BOOL && !t->type.n_dims &&
-                    t->type.space == set->space;
+        bool mask = (t->kind == IR_INPUT || t->kind == IR_HELD) && t->type.dtype == IR_BOOL &&
+                    ir_type_width(m, &t->type) == 1 && t->type.space == set->space;
         return mask || audit_fail(x, UINT32_MAX, "set %u of rows: `%s` is no mask that stays", s, t->name);
     }
     if (map && !is_known(m, set->ref))
