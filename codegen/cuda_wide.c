@@ -229,6 +229,7 @@ static KirId set_of(Finder *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
     if (x->op == KIR_set) id = x->args[0];
+    ICE_UNLESS(id < f->k->ins.n);
     return is_uniform(f->k, id) && x->op != KIR_store && x->op != KIR_var ? KIR_NONE : root(f, id);
 }
 
@@ -247,6 +248,7 @@ static bool is_alike(Finder *f, KirId a, KirId b, int64_t by)
     KirId *twin = f->twin;
     const KirIns *ins = f->k->ins.data;
     uint32_t i = 0, j = 0;
+    ICE_UNLESS(a != b && by > 0); /* two sets, one behind the other */
     for (;;) {
         bool more = next_of(f, a, &i);
         if (next_of(f, b, &j) != more) return false;
