@@ -230,11 +230,11 @@ def refused():
         ("negative", "l1_bytes 16384", "l1_bytes -16384", ["wrong.machine:5:10", "`-16384`"]),
         ("huge", "l2_bytes 131072", "l2_bytes 1e300", ["wrong.machine:6:10", "`1e300`"]),
         ("turned", "l1_bytes 16384", "l1_bytes 1048576", ["second cache of 131072 bytes"]),
-        ("no_rate", "dram_bytes 1e1", "dram_bytes 0", ["wrong.machine:17:12", "`0`"]),
-        ("nan", "dram_bytes 1e1", "dram_bytes nan", ["wrong.machine:17:12", "`nan`"]),
-        ("inf", "row_ns 5", "row_ns inf", ["wrong.machine:20:8", "`inf`"]),
-        ("unit", "row_ns 5", "row_ns 5ns", ["wrong.machine:20:8", "`5ns`"]),
-        ("zeros", "row_ns 5", "row_ns 5\0", ["wrong.machine:20:9", "a byte 0"]),
+        ("no_rate", "dram_bytes 1e1", "dram_bytes 0", ["wrong.machine:18:12", "`0`"]),
+        ("nan", "dram_bytes 1e1", "dram_bytes nan", ["wrong.machine:18:12", "`nan`"]),
+        ("inf", "row_ns 5", "row_ns inf", ["wrong.machine:21:8", "`inf`"]),
+        ("unit", "row_ns 5", "row_ns 5ns", ["wrong.machine:21:8", "`5ns`"]),
+        ("zeros", "row_ns 5", "row_ns 5\0", ["wrong.machine:21:9", "a byte 0"]),
     ]:
         box.write("wrong.machine", SMALL.replace(was, now, 1))
         box.refuses("refused.file." + name, [box.gnnc, "ir", model, "--set=F=8", "--machine", "wrong.machine", "--run=dce"], 2, "E0641", *says)

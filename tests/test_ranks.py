@@ -343,7 +343,7 @@ def ends(name, run, code, word, limit=30):
 
 
 def test_faults():
-    program, p = box.path("gcn"), parts(box.path("mid"), 3, "ldg")
+    program, p = build("gcn", box.path("mid")), parts(box.path("mid"), 3, "ldg")
     for name, sign, code, word in (("killed", signal.SIGKILL, 7, "rank"), ("stopped", signal.SIGSTOP, 7, "rank")):
         for victim in (0, 1):
             run = start(program, p, 3)
