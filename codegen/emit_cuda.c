@@ -5,6 +5,7 @@
 #include "base/ice.h"
 #include "codegen/c_text.h"
 #include "codegen/cuda_memory.h"
+#include "codegen/cuda_turns.h"
 #include "codegen/cuda_wide.h"
 #include <math.h>
 
@@ -355,7 +356,6 @@ static void restore(Cuda *k)
 
 /* ---- hooks ---- */
 
-enum { MOST_TURNS = 8, LOADS_IN_FLIGHT = 32, WORDS_IN_FLIGHT = 40, MOST_UNROLLED = 200 /* instructions of a turn */ };
 static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
 
 static CText expr(CKernel *c, KirId id)
@@ -516,52 +516,6 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
     if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
 }
 
-/* Registers that what a load brings takes. */
-static uint32_t words_of(const Cuda *k, KirId id)
-{
-    const KirIns *x = ins(&k->c, id);
-    uint32_t each = x->type.base == KIR_F64 || x->type.base == KIR_I64 ? 2 : 1;
-    return each * (k->wide.n[id] && k->wide.n[id] < CUDA_LANES ? k->wide.n[id] : 1);
-}
-
-/* Whether a bound of a loop is known only when it runs: it is made of what was loaded. */
-static bool is_loaded(const CKernel *c, KirId id)
-{
-    const KirIns *x = ins(c, id);
-    if (x->op == KIR_load) return x->buf != KIR_NONE;
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
-        if (is_loaded(c, x->args[i])) return true;
-    return false;
-}
-
-typedef struct Turns {
-    uint32_t n;
-    bool few; /* there may be fewer than n: the last ones run again, and change nothing */
-} Turns;
-
-/* How many turns of a loop are written one behind the other: of an innermost one that reads memory and writes at most to private
-   arrays, so many that their loads, which are on the way together, hide the latency, for which a CPU needs no help; else 1. */
-static Turns turns_of(const Cuda *k, const KirIns *x)
-{
-    const Turns one = {1, false};
-    Turns t = {MOST_TURNS, is_loaded(&k->c, x->args[0]) || is_loaded(&k->c, x->args[1])};
-    uint32_t loads = 0, words = 0, live = 0;
-    for (uint32_t i = 0; i < x->body.ins.n; i++) {
-        KirId id = x->body.ins.data[i];
-        const KirIns *y = ins(&k->c, id);
-        if (!k->c.w->facts[id].live) continue;
-        live++;
-        if (y->op == KIR_for || y->op == KIR_loop || y->op == KIR_if) return one;
-        if (y->op == KIR_store && y->buf != KIR_NONE) return one;
-        if ((y->op != KIR_load && y->op != KIR_gather) || y->buf == KIR_NONE) continue;
-        if (k->wide.n[id] && k->wide.at[id] != id) continue;
-        loads++, words += words_of(k, id);
-    }
-    if (!loads || live > MOST_UNROLLED || (t.few && x->i > 1)) return one;
-    while (t.n > 1 && (t.n * loads > LOADS_IN_FLIGHT || (t.few && t.n * words > WORDS_IN_FLIGHT))) t.n /= 2;
-    return t.n > 1 ? t : one;
-}
-
 /* A loop over as many elements as memory says, which are few in most rows: n turns at once, whose loads are on their way together.
    Where fewer are left the last one comes again: what it loads is there, what it stores in private arrays is what they
    hold, and registers keep what they have. */
@@ -613,7 +567,7 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     const char *set_end = copied ? arena_printf(c->arena, ", %s = %s", end, to) : "";
     const char *next = x->i == 1 ? arena_printf(c->arena, "%s++", i)
                                  : arena_printf(c->arena, "%s += %lld", i, (long long)x->i);
-    Turns turns = x->bind == KIR_UNROLL ? (Turns){16, false} : turns_of(k, x);
+    CudaTurns turns = x->bind == KIR_UNROLL ? (CudaTurns){16, false} : cuda_turns(w, &k->wide, x);
     if (turns.few) {
         k->few = id;
         begin_few(k, i, from, end, set_end, turns.n);

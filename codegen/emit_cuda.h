@@ -21,7 +21,7 @@ extern const char cuda_head_text[], cuda_shim_text[]; /* codegen/cuda, embedded 
 typedef enum {
     CUDA_ONE,     /* no parallel loop: one block of one warp */
     CUDA_THREADS, /* a warp for each iteration: any number of blocks, of 1 to `warps` warps */
-    CUDA_BLOCK /* `parts` blocks for each iteration, that many times any number of blocks, of exactly `warps` warps */
+    CUDA_BLOCK /* `parts` blocks of exactly `warps` warps compute an iteration; a launch has any multiple of `parts` */
 } CudaBinding;
 typedef struct CudaKernel {
     CudaBinding binding;

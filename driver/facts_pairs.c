@@ -24,7 +24,8 @@ static int64_t count_of(const Npy *x, int64_t first, int64_t n)
     return most < (double)MOST_BITS ? (int64_t)most + 1 : MOST_BITS;
 }
 
-/* Distinct pairs of an end of each edge, from `first` on, and its key; 0: not counted. */
+/* How many different pairs of a row and a key n edges have: edge i leads to row edges[first + i] and has the key keys[i].
+   0: too many to be counted. n_rows: the greatest row and one. */
 static double pairs_of(const Npy *edges, int64_t first, int64_t n, const Npy *keys, double *n_rows)
 {
     int64_t rows = count_of(edges, first, n), n_keys = count_of(keys, 0, n), found = 0;

@@ -458,7 +458,8 @@ bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundAr
     return false;
 }
 
-/* A value in which each layer is another, without a name yet. */
+/* A copy of a value in which every layer is a new instance of the same definition, with parameters of its own and no
+   name yet. */
 static Value copy_layers(Elab *e, const Value *v)
 {
     Value out = *v;

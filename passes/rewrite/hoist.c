@@ -83,17 +83,6 @@ static IrId said_by(const IrModule *m, const IrFunc *f, IrId v, IrId *via)
     return arg->ref;
 }
 
-/* The map of tensor t to the rows of a space; IR_NONE where it says one to other rows. */
-static IrId said_map(IrModule *m, IrId t, IrId to)
-{
-    IrTensor *x = &m->tensors.data[t];
-    if (x->is_map) return m->maps.data[x->map].to == to ? x->map : IR_NONE;
-    x->is_map = true;
-    x->map = ir_map_new(m, arena_printf(m->arena, "%s.%s", m->spaces.data[to].name, x->name), x->type.space, to);
-    m->maps.data[x->map].partial = true;
-    return x->map;
-}
-
 /* op through a map that is, element by element, `via` and then `said`: it reads by both, one after the other, and
    reduces what each row of the input's space has an element for. */
 static IrId go_by_both(Build *b, IrOp op, IrId said, IrId via)
@@ -118,7 +107,7 @@ static IrFunc *say_maps(PassContext *ctx, IrModule *m, const IrFunc *f)
     for (IrId v = 0; v < f->ops.n; v++) {
         IrOp op = rewrite_op(&r, v);
         IrId via = IR_NONE, tensor = said_by(m, f, v, &via);
-        IrId map = tensor == IR_NONE ? IR_NONE : said_map(m, tensor, m->maps.data[op.attr.map].to);
+        IrId map = tensor == IR_NONE ? IR_NONE : irb_said_map(m, tensor, m->maps.data[op.attr.map].to);
         if (map != IR_NONE) {
             said[op.attr.map] = map + 1;
             through[op.attr.map] = via == IR_NONE ? 0 : via + 1;

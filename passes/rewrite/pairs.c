@@ -375,23 +375,12 @@ static void plan(Work *k)
 
 /* ---- the space of pairs ------------------------------------------------------------------------------------------- */
 
-/* The map by which an input says the rows of a dim, as `hoist` says it. */
-static IrId said_map(IrModule *m, IrId tensor, IrId dim)
-{
-    IrTensor *t = &m->tensors.data[tensor];
-    IrId to = irb_rows_space(m, dim);
-    if (t->is_map) return t->map;
-    t->is_map = true;
-    t->map = ir_map_new(m, arena_printf(m->arena, "%s.%s", m->spaces.data[to].name, t->name), t->type.space, to);
-    m->maps.data[t->map].partial = true;
-    return t->map;
-}
-
 static void make_space(Work *k, Pairs *p)
 {
     IrModule *m = k->r.b.m;
-    IrId key = said_map(m, p->tensor, p->dim), rows = space_of_rows(k, p);
+    IrId key = irb_said_map(m, p->tensor, irb_rows_space(m, p->dim)), rows = space_of_rows(k, p);
     const IrGraph *g = NULL;
+    ICE_UNLESS(key != IR_NONE); /* add_pairs saw to it */
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *x = &m->graphs.data[i];
         if (x->kind == IR_GRAPH_KEYED && x->batch == p->row && x->of == key) g = x;

@@ -103,6 +103,17 @@ IrId irb_rows_space(IrModule *m, IrId dim)
     return s;
 }
 
+IrId irb_said_map(IrModule *m, IrId tensor, IrId to)
+{
+    IrTensor *t = &m->tensors.data[tensor];
+    ICE_UNLESS(t->kind == IR_INPUT && !t->type.n_dims);
+    if (t->is_map) return m->maps.data[t->map].to == to ? t->map : IR_NONE;
+    t->is_map = true;
+    t->map = ir_map_new(m, arena_printf(m->arena, "%s.%s", m->spaces.data[to].name, t->name), t->type.space, to);
+    m->maps.data[t->map].partial = true;
+    return t->map;
+}
+
 IrId irb_all_map(Build *b, IrId space)
 {
     const char *name = arena_printf(b->m->arena, "%s.all", b->m->spaces.data[space].name);
