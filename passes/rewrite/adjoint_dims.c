@@ -1,5 +1,6 @@
 /* Adjoints of ops that reduce or rearrange feature dims, of contract and of at. */
 #include "passes/rewrite/autodiff.h"
+#include "base/ice.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
 #define UNUSED(...)                                                                                                    \
@@ -57,8 +58,10 @@ RULE(slice)
     for (uint32_t i = 0; i < whole.n_dims; i++)
         if (whole.dims[i] == dim) part = op->type.dims[i];
     UNUSED(y);
+    ICE_UNLESS(part != IR_NONE);
     int64_t before = op->attr.i;
     int64_t after = a->b.m->dims.data[dim].size - before - a->b.m->dims.data[part].size;
+    ICE_UNLESS(before >= 0 && after >= 0);
     uint32_t n = 0;
     if (before > 0) parts[n++] = zeros(a, whole, dim, before);
     parts[n++] = g;
@@ -70,6 +73,7 @@ RULE(slice)
 RULE(concat)
 {
     UNUSED(y);
+    ICE_UNLESS(ir_type_has_dim(&op->type, op->attr.dim));
     uint32_t at = 0;
     while (op->type.dims[at] != op->attr.dim) at++;
     int64_t first = 0;

@@ -4,9 +4,11 @@
      %4 = mul %3, %2                                       %9 = mul g, %2
      %5 = with_adjoint %1, %3, %0, %4            ->        %0 gets %9 */
 #include "passes/rewrite/autodiff.h"
+#include "base/ice.h"
 
 void adjoint_with_adjoint(Adjoint *a, IrId y, const IrOp *op, IrId g)
 {
+    ICE_UNLESS(op->n_args >= 2 && op->args[1] < y);
     IrId p = op->args[1];
     IrId *copy = ARENA_ARRAY(a->b.m->arena, IrId, y + 1); /* of what depends on p; 0: none, as value 0 never is one */
     bool *needed = ARENA_ARRAY(a->b.m->arena, bool, y + 1);

@@ -14,6 +14,7 @@
      %6 = select %3, %5, 0        ->    %10 = div %9, 2 * %5            NaN where %4 is 0 and %3 false
                                         %11 = select %3, %10, 0         behind pointwise ops, where it leaves the row */
 #include "passes/rewrite/autodiff.h"
+#include "base/ice.h"
 
 static AdjointRule *const rules[IR_N_OPS] = {
 #define OP(name, args, attrs, traits, shape, adjoint, ...) [IR_OP_##name] = adjoint_##adjoint,
@@ -109,6 +110,7 @@ void adjoint_give(Adjoint *a, IrId v, IrId g)
         c = everywhere;
     }
     g = irb_fit(&a->b, g, irb_type(&a->b, v));
+    ICE_UNLESS(irb_type(&a->b, g).dtype == irb_type(&a->b, v).dtype);
     IrId *sum = &a->cotangent[v];
     if (*sum == IR_NONE) {
         *sum = g;
@@ -156,6 +158,7 @@ static Adjoint sweep_begin(PassContext *ctx, Build b)
 static void sweep(Adjoint *a, IrId y)
 {
     if (!a->active[y]) return;
+    ICE_UNLESS(y < a->n && a->cotangent[y] == IR_NONE);
     a->cotangent[y] = irb_const(&a->b, irb_type(&a->b, y), 1);
     for (IrId v = y + 1; v-- > 0;) {
         const IrOp op = *irb_op(&a->b, v);
@@ -166,6 +169,7 @@ static void sweep(Adjoint *a, IrId y)
             a->counts[v].spoiled = false;
         }
         a->given = given_by(a, &op, a->counts[v]);
+        ICE_UNLESS(rules[op.op]);
         rules[op.op](a, v, &op, a->cotangent[v]);
     }
 }
@@ -218,6 +222,7 @@ static void expand(PassContext *ctx, Rewrite *r, IrId first)
     a.n_again = count_again(ctx, r->old, &g);
     mark_active(&a, g.xs.data, g.xs.n);
     sweep(&a, r->map[op->args[0]]);
+    ICE_UNLESS(g.ops.n == g.xs.n && g.ops.n && g.ops.data[0] == first);
     uint32_t n_made = r->b.f->ops.n - a.n;
     for (uint32_t i = 0; i < g.ops.n; i++) {
         IrId x = g.xs.data[i], dx = a.cotangent[x];

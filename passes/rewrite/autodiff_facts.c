@@ -1,6 +1,7 @@
 /* What the reverse sweep must know of values (facts.h). FACT_NO_EXP stands for finite: arguments count as finite, and
    so does what is only infinite by an overflow, but for exp, which overflows soon. */
 #include "passes/rewrite/autodiff.h"
+#include "base/ice.h"
 
 enum { FINITE = FACT_NO_EXP, NONZERO = FACT_NONZERO, NOT_NEGATIVE = FACT_NOT_NEGATIVE, ABOVE_0 = FACTS_ABOVE_0 };
 
@@ -9,6 +10,7 @@ static Facts known_of(Adjoint *a, IrId v)
     if (v >= a->n) return 0;
     for (; a->n_facts <= v; a->n_facts++) /* operands come first, so that no chain of them is a chain of calls */
         a->facts[a->n_facts] = facts_of(a->b.m, a->b.f, irb_op(&a->b, a->n_facts), a->facts);
+    ICE_UNLESS(v < a->n_facts);
     return a->facts[v];
 }
 

@@ -8,12 +8,14 @@
    stated adjoint makes of two cotangents, clipped ones say, is not what it makes of their sum. Never
    reassociates: a + (b + c) and (a + b) + c stay two values. */
 #include "passes/rewrite/cse.h"
+#include "base/ice.h"
 #include "passes/rewrite/rewrite.h"
 
 OpTable op_table_new(Arena *a, uint32_t n_ops)
 {
     uint32_t size = 16;
     while (size < 2 * n_ops) size *= 2;
+    ICE_UNLESS(!(size & (size - 1)) && size > n_ops); /* a search ends at an empty slot */
     return (OpTable){ARENA_ARRAY(a, IrId, size), size - 1};
 }
 

@@ -20,6 +20,7 @@
    common what is equal in them. Never touches what reads parameters, state, hypers, the seed, the step or random
    numbers; no sum changes its order. */
 #include "passes/rewrite/hoist_parts.h"
+#include "base/ice.h"
 #include "passes/rewrite/cse.h"
 
 /* ---- maps that inputs say ------------------------------------------------------------------------------------- */
@@ -89,6 +90,7 @@ static IrId go_by_both(Build *b, IrOp op, IrId said, IrId via)
 {
     const IrMap *map = &b->m->maps.data[via];
     IrOp first = op;
+    ICE_UNLESS(map->inverse != IR_NONE && !map->partial); /* one to one: saying_of */
     first.attr.map = said;
     if (ir_ops[op.op].traits & T_REDUCE) {
         first.args[0] = irb_gather(b, map->inverse, op.args[0]);
@@ -239,6 +241,7 @@ static IrId number(Common *c, const Hoist *h, IrId v)
     const IrId *args = op.args;
     if (op.op == IR_OP_arg) return arg_of(c->m, c->f, h->f->args.data[op.attr.i]);
     op.args = ARENA_ARRAY(c->m->arena, IrId, op.n_args + 1);
+    for (uint32_t k = 0; k < op.n_args; k++) ICE_UNLESS(args[k] < v); /* numbered already */
     for (uint32_t k = 0; k < op.n_args; k++) op.args[k] = h->numbered[args[k]];
     IrId *slot = op_table_find(&c->table, c->f, &op);
     if (!*slot) *slot = ir_add(c->m, c->f, op.op, op.type, op.args, op.n_args, op.attr, op.span) + 1;
@@ -334,7 +337,8 @@ static void add_setup(Common *c, uint32_t by)
 static IrId read_held(const Common *c, IrFunc *f, IrId value)
 {
     uint32_t i = 0;
-    while (c->held.data[i].value != value) i++;
+    while (i < c->held.n && c->held.data[i].value != value) i++;
+    ICE_UNLESS(i < c->held.n && c->held.data[i].tensor < c->m->tensors.n);
     const IrTensor *t = &c->m->tensors.data[c->held.data[i].tensor];
     /* equal values share it */
     return arg_of(c->m, f, (IrArg){t->name, IR_ARG_TENSOR, c->held.data[i].tensor, t->type});

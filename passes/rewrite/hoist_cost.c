@@ -5,6 +5,7 @@
      hold      the value's bytes, counted twice: they are read each time, and they fill memory all the time
    A tree's cost: what two values share counts in both. */
 #include "passes/rewrite/hoist_parts.h"
+#include "base/ice.h"
 #include "passes/context/price.h"
 #include "passes/context/rows.h"
 
@@ -63,6 +64,7 @@ static bool is_cheaper_held(const Hoist *h, IrId v)
 
 void hoist_cost(Hoist *h, IrId v)
 {
+    ICE_UNLESS(h->invariant[v]);
     compute_cost(h, v, &h->bytes[v], &h->flops[v]);
     if (!is_cheaper_held(h, v)) return;
     h->bytes[v] = 2 * expected_bytes(h->m, &h->f->ops.data[v].type);

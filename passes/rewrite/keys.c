@@ -89,6 +89,7 @@ static bool spreads(Keys *k, IrId v)
 /* The type of v at the elements, without the key's dim. */
 static IrType element_type(const Keys *k, IrId v)
 {
+    ICE_UNLESS(k->map < k->r.b.m->maps.n);
     IrType t = *type_of(k, v), of = t;
     of.space = k->r.b.m->maps.data[k->map].from;
     of.n_dims = 0;
@@ -101,6 +102,7 @@ static IrType element_type(const Keys *k, IrId v)
 static IrId has_place(Keys *k)
 {
     Build *b = &k->r.b;
+    ICE_UNLESS(k->key != IR_NONE && k->r.map[k->key] != IR_NONE);
     IrId key = k->r.map[k->key];
     IrId low = irb_compare(b, IR_OP_le, irb_scalar(b, IR_I64, 0), key);
     IrId high = irb_compare(b, IR_OP_lt, key, irb_scalar(b, IR_I64, (double)b->m->dims.data[k->dim].size));

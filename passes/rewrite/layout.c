@@ -12,6 +12,7 @@
    dims may add in another order; all else keeps its bits. Never changes an argument's or a result's type. */
 #include "passes/context/price.h"
 #include "passes/rewrite/rewrite.h"
+#include "base/ice.h"
 #include "passes/context/rows.h"
 #include "passes/context/vectors.h"
 #include "ir/order.h"
@@ -36,6 +37,7 @@ static const IrOp *op_of(const Layout *l, IrId v) { return &l->r.old->ops.data[v
 
 static IrType turned(IrType t, unsigned turn)
 {
+    ICE_UNLESS(!t.n_dims || turn < t.n_dims);
     IrType to = t;
     for (unsigned k = 0; k < t.n_dims; k++) to.dims[k] = t.dims[(k + t.n_dims - turn) % t.n_dims];
     return to;

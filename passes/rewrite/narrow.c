@@ -19,6 +19,7 @@
    Never changes the order of a sum. */
 #include "passes/context/rows.h"
 #include "passes/rewrite/rewrite.h"
+#include "base/ice.h"
 
 enum { LEAST_WIDTH = 16 /* numbers of a row: 64 bytes that become 32 */ };
 #define MANY (IR_NONE - 1)
@@ -127,6 +128,7 @@ static void find(Narrow *n)
 static IrId rounded(Narrow *n, Rewrite *r, IrId v, IrId x)
 {
     IrType t = irb_type(&r->b, x), half = t;
+    ICE_UNLESS(t.dtype == IR_F32 && ir_dtype_is_16_bits(n->ctx->store));
     half.dtype = n->ctx->store;
     r->b.span = op_of(n, v)->span;
     PassRemark *remark = pass_remark_at(n->ctx, PASS_narrow, true, n->f, v, "`%s` is kept as %s",
@@ -211,6 +213,7 @@ static IrFunc *with_inputs(IrModule *m, const IrFunc *old, const bool *narrow, I
         IrArg *arg = &r.b.f->args.data[i];
         if (arg->kind == IR_ARG_TENSOR && narrow[arg->ref]) arg->type.dtype = store;
     }
+    ICE_UNLESS(ir_dtype_is_16_bits(store));
     for (IrId v = 0; v < old->ops.n; v++) {
         IrOp op = rewrite_op(&r, v);
         const IrArg *arg = arg_of(old, &old->ops.data[v]),

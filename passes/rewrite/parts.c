@@ -11,6 +11,7 @@
    one over the dim agrees within the error bound. Never draws random numbers anew, never looks through the variable of
    a `grad`. */
 #include "passes/rewrite/rewrite.h"
+#include "base/ice.h"
 
 typedef struct Whole {       /* a value that is pieces side by side along a dim */
     IrId piece[MOST_PIECES]; /* of the new function */
@@ -71,6 +72,7 @@ static const bool *find_ends(const IrModule *m, const IrFunc *f)
 static IrId value_of(Parts *p, IrId v)
 {
     if (p->r.map[v] != IR_NONE) return p->r.map[v];
+    ICE_UNLESS(p->of[v].n > 1 && p->of[v].at < op_of(p, v)->type.n_dims);
     const Whole *w = &p->of[v];
     IrType t = op_of(p, v)->type;
     return p->r.map[v] = ir_add(p->r.b.m, p->r.b.f, IR_OP_concat, t, w->piece, w->n, (IrAttr){.dim = t.dims[w->at]},
@@ -86,6 +88,7 @@ static void keep(Parts *p, IrId v)
 
 static IrId dim_of_piece(const Parts *p, const Whole *w, uint32_t i)
 {
+    ICE_UNLESS(i < w->n);
     return irb_type(&p->r.b, w->piece[i]).dims[w->at];
 }
 
@@ -150,6 +153,7 @@ static bool add_cut(Cut *c, int64_t at)
     if (i <= c->n && c->at[i] == at) return true;
     if (c->n == MOST_PIECES) return false;
     memmove(c->at + i + 1, c->at + i, (c->n + 1 - i) * sizeof *c->at);
+    ICE_UNLESS(at > 0 && i <= c->n); /* inside the dim: its ends are there from the start */
     c->at[i] = at;
     c->n++;
     return true;
@@ -195,6 +199,7 @@ static bool slice(Parts *p, IrId v, const Whole *w)
         if (from < to) made.piece[made.n++] = cut_out(p, w->piece[i], dim, from - at, t);
         at = next;
     }
+    ICE_UNLESS(at >= end && made.n);
     if (made.n > 1) p->of[v] = made;
     else p->r.map[v] = made.piece[0];
     return true;
@@ -205,6 +210,7 @@ static IrId piece_of(Parts *p, IrId a, const Cut *c, uint32_t i, IrId name)
 {
     IrType t = op_of(p, a)->type;
     const Whole *w = &p->of[a];
+    ICE_UNLESS(i < c->n);
     int64_t first = c->at[i];
     uint32_t at = 0, k = 0;
     while (at < t.n_dims && t.dims[at] != c->dim) at++;

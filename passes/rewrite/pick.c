@@ -10,6 +10,7 @@
    sorting once costs less, stays. Knows nothing of what is picked, nor
    why. */
 #include "passes/rewrite/rewrite.h"
+#include "base/ice.h"
 
 /* clang-format off */
 enum { FEW = 4, FEW_WIDE = 8 /* numbers: searching for each still costs less than sorting,
@@ -80,6 +81,7 @@ static IrId write_pick(Pick *p, const IrOp *op, const IrOp *rank, IrId k)
     IrType row = rank->type, id = rank->type;
     row.space = b->m->maps.data[rank->attr.map].to;
     id.n_dims = 0;
+    ICE_UNLESS(rank->op == IR_OP_rank && k < p->r.old->ops.n);
     IrId args[] = {p->r.map[rank->args[0]], p->r.map[k]};
     IrId found = ir_add(b->m, b->f, IR_OP_nth, row, args, 2, (IrAttr){.map = rank->attr.map}, rank->span);
     IrId own = ir_add(b->m, b->f, IR_OP_element, id, NULL, 0, (IrAttr){0}, op->span);

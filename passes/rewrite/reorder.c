@@ -12,6 +12,7 @@
    looks through the variable of a `grad`. Rules: reorder_lift.c,
    reorder_terms.c, reorder_linear.c, reorder_rows.c; prices: reorder_cost.c. */
 #include "passes/rewrite/hoist.h"
+#include "base/ice.h"
 #include "passes/rewrite/reorder.h"
 
 typedef IrId Rule(Reorder *r, IrId v);
@@ -61,6 +62,7 @@ static void fill_pool(Reorder *r, const IrFunc *old)
         if (old->ops.data[v].op == IR_OP_route || (old->ops.data[v].op == IR_OP_arg && !reorder_is_input(r, v)))
             reorder_acquire(r, v, &ignored);
     for (uint32_t i = 0; i < old->results.n; i++) reorder_acquire(r, old->results.data[i].value, &ignored);
+    ICE_UNLESS(r->facts.n == old->ops.n && r->values.n == old->ops.n);
     r->total = r->work = ignored.time;
     for (uint32_t i = 0; i < r->inputs.n; i++)
         if (r->values.data[r->inputs.data[i]].uses) r->work -= reorder_op_cost(r, r->inputs.data[i]).time;
@@ -75,6 +77,7 @@ static void redirect(Reorder *r, IrFunc *f, IrId from, IrId to, uint32_t uses)
             if (f->ops.data[v].args[k] == from && r->values.data[v].uses) f->ops.data[v].args[k] = to;
     for (uint32_t i = 0; i < f->results.n; i++)
         if (f->results.data[i].value == from) f->results.data[i].value = to;
+    ICE_UNLESS(from != to && !r->values.data[from].uses); /* nothing that lives reads what died */
     r->values.data[to].uses += uses;
 }
 
@@ -99,6 +102,7 @@ static Found find(Reorder *r, IrId v)
 {
     IrType type = ro_type(r, v);
     Found f = {.best = IR_NONE};
+    ICE_UNLESS(r->replaced == IR_NONE && !r->values.data[v].uses);
     r->replaced = v;
     for (uint32_t k = 0; k < N_RULES; k++) {
         bool wanted = v != r->forced || k == r->forced_rule;
@@ -181,6 +185,7 @@ static void hold_far(Reorder *r, IrId v)
             x->look_epoch = epoch;
         }
     }
+    ICE_UNLESS(from <= r->far.n);
     r->far.n -= from;
     memmove(r->far.data, r->far.data + from, r->far.n * sizeof *r->far.data);
     for (uint32_t i = 0; i < r->far.n; i++) r->values.data[r->far.data[i]].uses++;

@@ -1,6 +1,7 @@
 /* Ops of the pool of `reorder`: an op that is there already is not made again, so that what an alternative shares with
    the rest of the function costs nothing. Folds what its rules would else leave behind: x + 0, x * 1, -(-x). */
 #include "passes/rewrite/one_hot.h"
+#include "base/ice.h"
 #include "passes/rewrite/reorder.h"
 
 static void grow_table(Reorder *r)
@@ -16,6 +17,7 @@ IrId ro_add(Reorder *r, IrOpcode op, IrType type, const IrId *args, uint32_t n, 
     for (uint32_t k = 0; k < n; k++)
         if (args[k] == IR_NONE) return IR_NONE;
     if (r->b.f->ops.n >= r->n_table) grow_table(r);
+    for (uint32_t k = 0; k < n; k++) ICE_UNLESS(args[k] < r->b.f->ops.n);
     IrId v = ir_add(r->b.m, r->b.f, op, type, args, n, attr, r->b.span);
     IrId *slot = op_table_find(&r->table, r->b.f, ro_op(r, v));
     if (*slot) {
@@ -23,6 +25,7 @@ IrId ro_add(Reorder *r, IrOpcode op, IrType type, const IrId *args, uint32_t n, 
         return *slot - 1;
     }
     *slot = v + 1;
+    ICE_UNLESS(r->facts.n == v && r->values.n == v); /* one beside each op */
     Facts facts = reorder_facts(r, ro_op(r, v));
     VEC_PUSH(r->ctx->stage, &r->facts, facts);
     VEC_PUSH(r->ctx->stage, &r->values, (RoValue){.lift = IR_NONE});
@@ -182,6 +185,7 @@ IrId ro_slice(Reorder *r, IrId x, IrId dim, int64_t first, IrId to)
 {
     IrType type = ro_type(r, x);
     if (!ir_type_has_dim(&type, dim) || ir_type_has_dim(&type, to)) return IR_NONE;
+    ICE_UNLESS(first >= 0 && first + r->b.m->dims.data[to].size <= r->b.m->dims.data[dim].size);
     for (uint32_t k = 0; k < type.n_dims; k++)
         if (type.dims[k] == dim) type.dims[k] = to;
     return ro_unary(r, IR_OP_slice, type, x, (IrAttr){.dim = dim, .i = first});
@@ -206,6 +210,7 @@ IrId ro_alias(Reorder *r, IrId dim)
     for (IrId d = 0; d < m->dims.n; d++) /* of the pass before */
         if (m->dims.data[d].size == m->dims.data[dim].size && !strcmp(m->dims.data[d].name, name)) made.alias = d;
     if (made.alias == IR_NONE) made.alias = ir_dim_new(m, name, m->dims.data[dim].size);
+    ICE_UNLESS(made.alias != dim && m->dims.data[made.alias].size == m->dims.data[dim].size);
     VEC_PUSH(r->ctx->stage, r->aliases, made);
     return made.alias;
 }

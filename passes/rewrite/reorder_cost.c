@@ -2,6 +2,7 @@
    nothing, but what a gather reads must lie in memory. At the rates of the machine that the build assumes: the order of
    operations is fixed when the program is built, whatever the graph. */
 #include "passes/rewrite/one_hot.h"
+#include "base/ice.h"
 #include "passes/context/price.h"
 #include "passes/rewrite/reorder.h"
 #include "passes/context/rows.h"
@@ -234,6 +235,7 @@ void reorder_acquire(Reorder *r, IrId v, RoCost *cost)
 
 void reorder_release(Reorder *r, IrId v, RoCost *cost)
 {
+    ICE_UNLESS(r->values.data[v].uses);
     if (--r->values.data[v].uses) return;
     bool held = is_held(r, v);
     add_cost(cost, held ? held_cost(r, v) : reorder_op_cost(r, v));

@@ -4,6 +4,7 @@
    An operation that moves to such rows reads an operand as it is only if that is calm (facts.h), else a number in its
    place. */
 #include "passes/rewrite/reorder.h"
+#include "base/ice.h"
 #include <math.h>
 
 static bool is_fixed(const Reorder *r, const IrOp *op)
@@ -71,6 +72,7 @@ static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
         return at_empty(r, op->args[0], map, depth - 1, x) &&
                at_empty(r, op->args[x[0] != 0 ? 1 : 2], map, depth - 1, out);
     if (op->op == IR_OP_gather && map == GATHERED) return at_empty(r, op->args[0], map, depth - 1, out);
+    ICE_UNLESS(op->n_args <= sizeof x / sizeof *x);
     bool product = op->op == IR_OP_mul || op->op == IR_OP_contract, all = true;
     for (uint32_t k = 0; k < op->n_args; k++) {
         bool known = at_empty(r, op->args[k], map, depth - 1, &x[k]);

@@ -7,6 +7,7 @@
    so what an operation takes there is a number that does no harm:
      exp gather(x via M)     ->     gather(exp(M sums nothing ? 0 : x) via M) */
 #include "passes/rewrite/reorder.h"
+#include "base/ice.h"
 
 static IrId lift(Reorder *r, IrId v, IrId map, int depth);
 
@@ -30,6 +31,7 @@ static IrId lift_op(Reorder *r, IrId v, IrId map, int depth)
     IrId *args = ARENA_ARRAY(r->ctx->stage, IrId, op.n_args + 1);
     for (uint32_t k = 0; k < op.n_args; k++)
         if ((args[k] = lift(r, op.args[k], map, depth - 1)) == IR_NONE) return IR_NONE;
+    ICE_UNLESS(op.type.space == ro_map(r, map)->from);
     op.type.space = ro_map(r, map)->to;
     if (!r->has_grad) return ro_add(r, op.op, op.type, args, op.n_args, op.attr);
     for (uint32_t k = 0; k < op.n_args; k++)

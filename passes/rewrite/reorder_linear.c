@@ -10,6 +10,7 @@
    and a weight's gradient, the sum of outer products over rows: sum_e x[src e] (x) d[e] = sum_v x[v] (x) sum of d.
    Each step takes the cheaper of stopping here and going on. */
 #include "passes/rewrite/reorder.h"
+#include "base/ice.h"
 
 static bool has(const IrType *t, IrId dim) { return ir_type_has_dim(t, dim); }
 
@@ -58,6 +59,7 @@ static IrId matmul_concat(Reorder *r, IrOp op, IrId w, IrType type, int depth)
     IrId sum = IR_NONE, dim = op.attr.dim;
     int64_t first = 0;
     uint32_t at = 0;
+    ICE_UNLESS(has(&op.type, dim));
     while (op.type.dims[at] != dim) at++;
     if (has(&type, dim)) return IR_NONE;
     for (uint32_t i = 0; i < op.n_args; i++) {
@@ -209,6 +211,7 @@ IrId reorder_matmul(Reorder *r, IrId x, IrId w, IrType type, int depth)
 {
     if (x == IR_NONE || w == IR_NONE) return IR_NONE;
     IrType tx = ro_type(r, x), tw = ro_type(r, w);
+    ICE_UNLESS(tw.space == IR_UNIT);
     type = ro_kept(&type, &tx, &tw, tx.space);
     IrId stop = ro_contract(r, x, w, type);
     if (!depth || tx.space == IR_UNIT || !ro_def(r, x)) return stop;

@@ -6,6 +6,7 @@
      reduce_sum via M (sum over k of s[k] (x W)[k])   =  (reduce_sum(s x)) W, over k as well
    A value that did not meet empty rows before must not make a NaN there: reorder_guard. */
 #include "passes/rewrite/reorder.h"
+#include "base/ice.h"
 
 enum { MAX_FACTORS = 6 }; /* steps from a sum to the product with a weight in it */
 
@@ -19,6 +20,7 @@ static IrId times_degree(Reorder *r, IrId y, IrId map)
 static void split(Reorder *r, const RoTerms *all, IrId map, RoTerms *row, RoTerms *rest)
 {
     *row = *rest = (RoTerms){.n = 0};
+    ICE_UNLESS(all->n <= RO_MAX_TERMS);
     row->negative = all->negative;
     for (uint32_t i = 0; i < all->n; i++) {
         IrId y = reorder_lift(r, all->of[i].v, map);
@@ -117,6 +119,7 @@ static IrId pulled_weight(Reorder *r, IrId v, IrId map, int depth)
     IrId x, w;
     IrType type = ro_type(r, v);
     if (!as_matmul(r, v, &x, &w, MAX_FACTORS)) return IR_NONE;
+    ICE_UNLESS(ro_type(r, w).space == IR_UNIT && type.space == ro_map(r, map)->from);
     type.space = ro_map(r, map)->to;
     if (type.space == IR_UNIT) x = ordered(r, x, w);
     return ro_contract(r, reorder_rows_sum(r, x, map, depth), w, type);

@@ -5,6 +5,7 @@
      gather(a via src) * b * gather(c via src)     ->   gather(a * c via src) * b
    Whether that pays is asked elsewhere. */
 #include "passes/rewrite/reorder.h"
+#include "base/ice.h"
 
 /* ---- apart ---- */
 
@@ -50,6 +51,7 @@ bool reorder_factors(const Reorder *r, IrId v, RoTerms *out)
 
 static void remove_term(RoTerms *t, uint32_t i)
 {
+    ICE_UNLESS(i < t->n);
     t->n--;
     memmove(t->of + i, t->of + i + 1, (t->n - i) * sizeof *t->of);
 }
@@ -106,6 +108,7 @@ static bool add_parts(Reorder *r, const IrOp *concat, Parts *out)
 {
     uint32_t at = 0;
     int64_t first = 0;
+    ICE_UNLESS(ir_type_has_dim(&concat->type, concat->attr.dim));
     while (concat->type.dims[at] != concat->attr.dim) at++;
     for (uint32_t k = 0; k < concat->n_args; k++) {
         double c;
@@ -200,6 +203,7 @@ static RoTerm group(Reorder *r, RoTerms *rest, IrId *maps, IrId map, bool produc
         maps[n] = maps[i];
         rest->of[n++] = term;
     }
+    ICE_UNLESS(n + here.n == rest->n); /* each term is in one of the two */
     rest->n = n;
     bool inverse = product && n_inverse == here.n; /* divided by their product */
     for (uint32_t i = 0; inverse && i < here.n; i++) here.of[i].inverse = false;

@@ -17,6 +17,7 @@ Rewrite rewrite_begin(IrModule *m, const IrFunc *old)
 
 IrOp rewrite_op(const Rewrite *r, IrId v)
 {
+    ICE_UNLESS(v < r->old->ops.n);
     IrOp op = r->old->ops.data[v];
     const IrId *from = op.args;
     op.args = ARENA_ARRAY(r->b.m->arena, IrId, op.n_args);
@@ -29,6 +30,7 @@ IrOp rewrite_op(const Rewrite *r, IrId v)
 
 IrId rewrite_copy(Rewrite *r, IrId v)
 {
+    ICE_UNLESS(r->map[v] == IR_NONE); /* a value is copied once */
     IrOp op = rewrite_op(r, v);
     return r->map[v] = irb_add(&r->b, &op);
 }
@@ -51,6 +53,7 @@ void rewrite_reach(const IrModule *m, const IrFunc *f, bool *wanted, const bool 
         if (!wanted[v] || (given && given[v])) continue;
         for (uint32_t k = 0; k < op->n_args; k++) wanted[op->args[k]] = true;
         IrId route = ir_route_of(m, f, op);
+        ICE_UNLESS(route == IR_NONE || route < v);
         if (route != IR_NONE) wanted[route] = true;
     }
 }
@@ -95,6 +98,7 @@ uint32_t module_n_ops(const IrModule *m)
 
 IrId irb_rows_space(IrModule *m, IrId dim)
 {
+    ICE_UNLESS(dim < m->dims.n);
     for (IrId s = 1; s < m->spaces.n; s++)
         if (m->spaces.data[s].has_dim && m->dims.data[m->spaces.data[s].dim].size == m->dims.data[dim].size) return s;
     IrId s = ir_space_new(m, arena_printf(m->arena, "%s.rows", m->dims.data[dim].name), false);
@@ -148,6 +152,7 @@ IrId irb_map1(Build *b, IrOpcode op, IrId x) { return irb_unary(b, op, irb_type(
 static IrId map2(Build *b, IrOpcode op, IrDtype dtype, IrId x, IrId y)
 {
     IrType tx = irb_type(b, x), ty = irb_type(b, y), type = ir_type_join(&tx, &ty);
+    ICE_UNLESS(tx.dtype == ty.dtype);
     type.dtype = dtype;
     return ir_add(b->m, b->f, op, type, (IrId[]){x, y}, 2, (IrAttr){0}, b->span);
 }
@@ -159,6 +164,7 @@ IrId irb_compare(Build *b, IrOpcode op, IrId x, IrId y) { return map2(b, op, IR_
 IrId irb_select(Build *b, IrId c, IrId x, IrId y)
 {
     IrType tc = irb_type(b, c), tx = irb_type(b, x), ty = irb_type(b, y);
+    ICE_UNLESS(tc.dtype == IR_BOOL && tx.dtype == ty.dtype);
     IrType type = ir_type_join(&tc, &tx);
     type = ir_type_join(&type, &ty);
     type.dtype = tx.dtype;
@@ -167,6 +173,7 @@ IrId irb_select(Build *b, IrId c, IrId x, IrId y)
 
 IrId irb_one_hot(Build *b, IrId index, IrId dim)
 {
+    ICE_UNLESS(irb_type(b, index).dtype == IR_I64 && dim < b->m->dims.n);
     IrType places = {.dtype = IR_I64, .n_dims = 1, .dims = {dim}};
     return irb_compare(b, IR_OP_eq, index,
                        ir_add(b->m, b->f, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = dim}, b->span));
@@ -175,6 +182,7 @@ IrId irb_one_hot(Build *b, IrId index, IrId dim)
 IrId irb_gather(Build *b, IrId map, IrId x)
 {
     IrType type = irb_type(b, x);
+    ICE_UNLESS(type.space == b->m->maps.data[map].to);
     type.space = b->m->maps.data[map].from;
     return irb_unary(b, IR_OP_gather, type, x, (IrAttr){.map = map});
 }
@@ -182,6 +190,7 @@ IrId irb_gather(Build *b, IrId map, IrId x)
 IrId irb_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty)
 {
     IrType type = irb_type(b, x);
+    ICE_UNLESS(ir_ops[op].traits & T_REDUCE && type.space == b->m->maps.data[map].from);
     type.space = b->m->maps.data[map].to;
     return irb_unary(b, op, type, x, (IrAttr){.map = map, .f = empty});
 }
@@ -202,6 +211,7 @@ static IrType common_dims(const IrType *t, const IrType *wanted, bool wanted_ord
 IrId irb_fit(Build *b, IrId x, IrType type)
 {
     IrType t = irb_type(b, x), kept = common_dims(&t, &type, false);
+    ICE_UNLESS(t.space == type.space || t.space == IR_UNIT || type.space == IR_UNIT);
     if (kept.n_dims < t.n_dims) x = irb_unary(b, IR_OP_sum_dims, kept, x, (IrAttr){0});
     if (t.space != type.space && type.space == IR_UNIT)
         x = irb_reduce(b, IR_OP_reduce_sum, irb_all_map(b, t.space), x, 0);

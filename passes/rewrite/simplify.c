@@ -33,6 +33,7 @@ _Static_assert(N_RULES <= sizeof((Simplify *)0)->n_fired / sizeof(uint32_t), "a 
 const IrOp *simplify_def(const Simplify *s, IrId v)
 {
     static const IrOp opaque = {.op = IR_OP_arg};
+    ICE_UNLESS(v < s->pinned.n);
     return s->pinned.data[v] ? &opaque : irb_op(&s->b, v);
 }
 
@@ -107,6 +108,7 @@ IrOp simplify_op2(const Simplify *s, const IrOp *like, IrOpcode op, IrId x, IrId
 
 IrId simplify_constant(Simplify *s, const IrOp *like, double value)
 {
+    ICE_UNLESS(!ir_dtype_is_16_bits(like->type.dtype)); /* they have no constants */
     IrOp op = new_op(s, like, IR_OP_const, 0, 0, 0);
     op.attr.f = value;
     return add_as_is(s, &op);
@@ -116,6 +118,7 @@ IrId simplify_spread(Simplify *s, IrId x, const IrOp *like)
 {
     IrType t = irb_type(&s->b, x);
     if (ir_type_eq(&t, &like->type)) return x;
+    ICE_UNLESS(t.dtype == like->type.dtype && t.n_dims <= like->type.n_dims);
     double value;
     if (simplify_const(s, x, &value)) return simplify_constant(s, like, value);
     if (t.space == like->type.space && t.n_dims == like->type.n_dims)

@@ -4,6 +4,7 @@
    stored in full. */
 #include "ir/order.h"
 #include "passes/rewrite/one_hot.h"
+#include "base/ice.h"
 #include "passes/rewrite/simplify.h"
 
 /* ---- views ---- */
@@ -56,6 +57,7 @@ static IrId slice_of(Simplify *s, const IrOp *op, IrId x, IrId dim, int64_t firs
 static IrId slice_of_concat(Simplify *s, const IrOp *op, const IrOp *concat, uint32_t k)
 {
     int64_t first = op->attr.i, n = size_at(s, &op->type, k);
+    ICE_UNLESS(k < op->type.n_dims && op->attr.i >= 0);
     for (uint32_t i = 0; i < concat->n_args; i++) {
         IrType part = irb_type(&s->b, concat->args[i]);
         int64_t size = size_at(s, &part, k);
@@ -80,6 +82,7 @@ static IrId join(Simplify *s, const IrOp *op)
     IrOp it = *op;
     for (uint32_t i = 0; i < op->n_args; i++) it.n_args += joined(s, op, i) ? joined(s, op, i)->n_args - 1 : 0;
     if (it.n_args == op->n_args || it.n_args > MOST_PIECES) return IR_NONE;
+    ICE_UNLESS(it.n_args > op->n_args);
     it.args = ARENA_ARRAY(s->b.m->arena, IrId, it.n_args);
     for (uint32_t i = 0, n = 0; i < op->n_args; i++) {
         const IrOp *inner = joined(s, op, i);

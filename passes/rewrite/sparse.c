@@ -11,6 +11,7 @@
    knows properties of operations (trait T_ZERO, sparse_facts.c) and no names of models. */
 #include "passes/context/rows.h"
 #include "passes/rewrite/sparse.h"
+#include "base/ice.h"
 
 /* ---- what is wanted ----------------------------------------------------------------------------------- */
 
@@ -66,6 +67,7 @@ static IrId new_map(IrModule *m, const char *name, IrId from, IrId to, bool sort
 static void make_pattern(IrModule *m, IrId tensor, SparsePattern *p)
 {
     IrTensor x = m->tensors.data[tensor];
+    ICE_UNLESS(!p->made && x.type.n_dims == 1 && x.type.space != IR_UNIT);
     p->made = true;
     p->nnz = ir_space_new(m, arena_printf(m->arena, "%s.nnz", x.name), false);
     p->cols = ir_space_new(m, arena_printf(m->arena, "%s.col", x.name), false);
@@ -87,6 +89,7 @@ static IrId new_argument(Sparse *s)
     const IrOp *op = sparse_op(s, s->arg);
     Build *b = &s->r.b;
     const IrTensor *values = &b->m->tensors.data[s->p->values];
+    ICE_UNLESS(op->op == IR_OP_arg && op->attr.i < (int64_t)b->f->args.n);
     IrArg *arg = &b->f->args.data[op->attr.i];
     *arg = (IrArg){values->name, IR_ARG_TENSOR, s->p->values, values->type};
     return ir_add(b->m, b->f, IR_OP_arg, values->type, NULL, 0, op->attr, op->span);

@@ -5,6 +5,7 @@
                                                 contract v, G  ->  contract x, reduce_sum gather(G via dst) via src
    So the rows that move have the product's width, and the sparse value meets the product directly. */
 #include "passes/rewrite/sparse.h"
+#include "base/ice.h"
 
 /* mul: which operand is the factor without features. */
 static uint32_t factor_of(const Sparse *s, const IrOp *op)
@@ -20,6 +21,7 @@ void sparse_linear_want(Sparse *s, IrId v)
         return;
     }
     bool scaled = op->op == IR_OP_mul || op->op == IR_OP_div;
+    ICE_UNLESS(sparse_has(s, v, SPARSE_LINEAR));
     uint32_t factor = scaled ? factor_of(s, op) : op->n_args;
     for (uint32_t k = 0; k < op->n_args; k++)
         if (k == factor) s->flags[op->args[k]] |= SPARSE_DENSE;

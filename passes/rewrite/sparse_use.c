@@ -8,6 +8,7 @@
    In the two contracts v may also be LINEAR in such values: see sparse_linear.c.
    A product with an element that is not stored counts as 0, whatever the other factor is. */
 #include "passes/rewrite/sparse.h"
+#include "base/ice.h"
 
 /* ---- which uses there are --------------------------------------------------------------------------- */
 
@@ -72,6 +73,7 @@ void sparse_want(Sparse *s, const SparseUse *u)
 static IrId as_rows(Sparse *s, IrId x)
 {
     IrType t = irb_type(&s->r.b, x);
+    ICE_UNLESS(t.space == IR_UNIT && t.n_dims && t.dims[0] == s->form.dims[0]);
     t.space = s->p->cols;
     t.n_dims--;
     memmove(t.dims, t.dims + 1, t.n_dims * sizeof *t.dims);
@@ -82,6 +84,7 @@ static IrId as_rows(Sparse *s, IrId x)
 static IrId as_dim(Sparse *s, IrId x)
 {
     IrType t = irb_type(&s->r.b, x);
+    ICE_UNLESS(t.space == s->p->cols && t.n_dims < IR_MAX_DIMS);
     t.space = IR_UNIT;
     memmove(t.dims + 1, t.dims, t.n_dims * sizeof *t.dims);
     t.n_dims++;
@@ -184,6 +187,7 @@ IrId sparse_stored(Sparse *s, IrId v)
     if (!sparse_has_form(s, &op->type)) return gather_leaf(s, v);
     IrType type = {.space = s->p->nnz, .dtype = op->type.dtype};
     if (op->op == IR_OP_random_uniform || op->op == IR_OP_random_normal) return random_at(s, op, type);
+    ICE_UNLESS(op->n_args <= sizeof args / sizeof *args);
     for (uint32_t k = 0; k < op->n_args && k < 3; k++) args[k] = s->at[op->args[k]];
     return ir_add(s->r.b.m, s->r.b.f, op->op, type, args, op->n_args, op->attr, s->r.b.span);
 }

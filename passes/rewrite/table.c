@@ -85,6 +85,7 @@ static IrId read_row(Table *t, const IrOp *op)
     IrId map = route_to(t, t->r.map[op->args[1]], irb_rows_space(b->m, op->attr.dim), op->span);
     IrId rows = rows_first(b, t->r.map[op->args[0]], op->attr.dim);
     IrType type = irb_type(b, rows);
+    ICE_UNLESS(type.n_dims && type.dims[0] == op->attr.dim);
     type.n_dims--;
     memmove(type.dims, type.dims + 1, type.n_dims * sizeof *type.dims);
     IrId row = read_at(b, map, rows, type);
