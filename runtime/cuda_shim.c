@@ -233,12 +233,14 @@ static int memory_info(size_t *left, size_t *total)
     return OK;
 }
 
+/* As on a card, nothing is 0 that nobody has written: a number is huge, and an index leads far away. */
 static int memory_take(RtCudaPtr *p, size_t bytes)
 {
     int i = 0;
     while (i < MOST_STREAMS && shim.memory[i].p) i++;
     if (i == MOST_STREAMS || rt_block_alloc(&shim.memory[i], (int64_t)bytes, "the memory of the shim", NULL))
         return OUT_OF_MEMORY;
+    memset(shim.memory[i].p, 0x7f, bytes);
     *p = (RtCudaPtr)(uintptr_t)shim.memory[i].p;
     return OK;
 }

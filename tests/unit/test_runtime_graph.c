@@ -505,6 +505,8 @@ int main(void)
     check_begin();
     for (uint64_t seed = 0; seed < 20; seed++)
         test_keyed(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
+    test_keyed(1, 25, 20); /* the last row of one key is the first of the next */
+    test_keyed(2, 40, 21);
     check_end("runtime_pairs_of_rows_and_keys_as_eval");
     test_philox();
     test_bad_ids();
