@@ -313,6 +313,9 @@ static bool check_compose(Verify *v, const IrGraph *g, uint32_t id)
     for (uint32_t i = 0; i < g->n_path; i++) {
         if (g->path[i] >= id) return bad(v, nowhere, "graph `%s`: its path does not stand above it", g->name);
         const IrGraph *x = &v->m->graphs.data[g->path[i]];
+        if (x->kind == IR_GRAPH_KEYED)
+            return bad(v, nowhere, "graph `%s` leads over `%s`, whose pairs are known when inputs are", g->name,
+                       x->name);
         if (x->src_space != at)
             return bad(v, nowhere, "graph `%s`: `%s` does not begin where its path has come to", g->name, x->name);
         if (!ir_map_stays(v->m, x->src) || !ir_map_stays(v->m, x->dst))

@@ -83,6 +83,7 @@ FAULTS = [
     ("runtime/graph_path.c", "int32_t src = s->edges->src[s->into.list[i]];", "int32_t src = s->edges->src[i];", "runtime_graph"),
     ("ir/eval_world.c", "if (types && types->first[i] != g->equals) continue;", "", "runtime_graph"),
     ("ir/verify.c", "if (x->src_space != at)", "if (!x)", "refused"),
+    ("ir/verify.c", "if (x->kind == IR_GRAPH_KEYED)", "if (!x)", "refused"),
     ("runtime/dataset.c", "        rows[k++] = e;", "        rows[k++] = 0;", "typed"),
     ("runtime/dataset_counts.c", "            if (!ends[k] || !is_open(l, open, spaces[k])) continue;", "            if (!ends[k] || !open) continue;", "typed"),
     ("runtime/library.c", "if (rt_graph_is_read(g) && (g->src_space == space || g->dst_space == space)) return true;", "if (rt_graph_is_read(g) && space < 0) return true;", "typed"),
