@@ -398,10 +398,35 @@ static const CodegenDevice *device_of(Build *b)
     return cuda_device(b->device_plan, b->cg.cuda, b->shim, rates, b->s->arena);
 }
 
+/* --graph-inputs: of a library; executables know all inputs. */
+static bool read_graph_inputs(Build *b)
+{
+    Session *s = b->s;
+    const IrModule *m = b->elaborated;
+    Words names = opt_words(s->arena, opt_value(&s->opt, OPT_GRAPH_INPUTS, ""));
+    const char **inputs = ARENA_ARRAY(s->arena, const char *, m->tensors.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->tensors.n; i++)
+        if (m->tensors.data[i].kind == IR_INPUT) inputs[n++] = m->tensors.data[i].name;
+    const Words all = {inputs, n};
+    if (names.n && !b->dense_inputs)
+        diag_error(&s->diags, E0612, (Span){0}, "`--graph-inputs` wants one of `--emit=lib`, `obj` and `header`");
+    for (uint32_t i = 0; i < names.n; i++) {
+        if (words_have(&all, names.data[i])) continue;
+        Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--graph-inputs`: the model has no input `%s`",
+                              names.data[i]);
+        const char *near = str_nearest(names.data[i], inputs, n);
+        if (near) diag_help(&s->diags, it, "did you mean `%s`?", near);
+    }
+    if (b->dense_inputs) b->ctx.graph_inputs = names.data, b->ctx.n_graph_inputs = names.n;
+    return s->diags.n_errors == 0;
+}
+
 static bool compile(Build *b, const char *path, const Form *const *forms_asked, uint32_t n)
 {
     b->elaborated = pipeline_load(b->s, path);
-    if (b->elaborated && (!inputs_fit(b) || !read_budget(b) || !read_schedule(b))) return false;
+    if (b->elaborated && (!inputs_fit(b) || !read_graph_inputs(b) || !read_budget(b) || !read_schedule(b)))
+        return false;
     for (uint32_t i = 0; i < n && b->elaborated; i++)
         if (!spares_inputs(b, forms_asked[i])) return false;
     if (b->elaborated) b->elaborated = ir_without_tests(b->s->arena, b->elaborated);
@@ -452,7 +477,6 @@ int cmd_build(Session *s)
     if (!b.dense_inputs && !opt_has(&s->opt, OPT_VJP)) s->opt.values[OPT_VJP] = "joint";
     b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
-    b.ctx.disabled[PASS_pairs] |= b.dense_inputs;
     b.ctx.disabled[PASS_cone] |= b.dense_inputs;
     b.ctx.store_inputs = !b.dense_inputs;
     double start = now_ms();

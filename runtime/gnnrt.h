@@ -131,6 +131,11 @@ typedef struct GnnrtRowCount {
     int64_t n;
 } GnnrtRowCount;
 
+typedef struct GnnrtGraphInput {
+    const char *name; /* GnnrtTensorInfo.name: "edge_type" */
+    const void *data; /* as gnnrt_forward takes it; not NULL but where it has no rows */
+} GnnrtGraphInput;
+
 typedef struct GnnrtGraphDesc {
     int64_t n_src, n_dst; /* nodes at both ends; the same number unless the model is bipartite */
     int64_t n_edges;
@@ -141,6 +146,8 @@ typedef struct GnnrtGraphDesc {
     const GnnrtEdgeList *lists; /* [n_lists] further lists of edges that the model reads; others are left alone */
     int64_t n_counts;
     const GnnrtRowCount *counts; /* [n_counts] of types of nodes, instead of n_src and n_dst; others are left alone */
+    int64_t n_inputs;
+    const GnnrtGraphInput *inputs; /* [n_inputs] what --graph-inputs named; others are left alone */
 } GnnrtGraphDesc;
 
 /* Checks every id, sorts and indexes. The arrays may be freed afterwards. */

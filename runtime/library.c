@@ -325,6 +325,28 @@ static RtCode find_lists(const RtModel *m, const GnnrtGraphDesc *d, RtEdgeIds *f
     return RT_OK;
 }
 
+/* Where the graph has one thing for each pair of a row and what an input says, it is made from the input. */
+static RtCode say_map(RtGraph *g, const RtTensorDef *t, const GnnrtGraphDesc *d, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    const char *name = rt_string(m, t->name);
+    const GnnrtGraphInput *given = NULL;
+    int64_t count = g->spaces[t->space].count;
+    RtBlock stored;
+    for (int64_t i = 0; i < d->n_inputs && !given; i++)
+        if (d->inputs[i].name && !strcmp(d->inputs[i].name, name)) given = &d->inputs[i];
+    if (!given)
+        return rt_fail(st, RT_E_DATA_MISSING, name, "give it in `inputs` of the graph, too",
+                       "the library was built with --graph-inputs, and makes the graph with this input");
+    if (count) RT_TRY(need(given->data, name, st));
+    RT_TRY(rt_check_bound(given->data, t->dtype, count, t->bound, t->allow_missing != 0, name, st));
+    RT_TRY(rt_block_alloc(&stored, rt_size_plus(1, count, rt_dtype_bytes(t->dtype)), name, st));
+    rt_graph_to_stored(g, t->space, rt_dtype_bytes(t->dtype), given->data, stored.p);
+    RtCode code = rt_graph_say_map(g, t->map, t->dtype, stored.p, st);
+    rt_block_free(&stored);
+    return code;
+}
+
 static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g, RtStatus *st)
 {
     if (d->n_src < 0 || d->n_dst < 0 || d->n_edges < 0 || d->n_graphs < 0)
@@ -333,6 +355,8 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     if (d->n_lists < 0 || (d->n_lists && !d->lists)) return bad_argument(st, "n_lists is negative, or lists is NULL");
     if (d->n_counts < 0 || (d->n_counts && !d->counts))
         return bad_argument(st, "n_counts is negative, or counts is NULL");
+    if (d->n_inputs < 0 || (d->n_inputs && !d->inputs))
+        return bad_argument(st, "n_inputs is negative, or inputs is NULL");
     int64_t *counts = NULL;
     RtEdgeIds *files = NULL;
     RtCode code = rt_alloc(&counts, m->n_spaces, sizeof *counts, "a graph", st);
@@ -347,6 +371,8 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     if (!code) code = find_lists(m, d, files, st);
     if (!code) code = fill_counts(m, d, counts, st);
     if (!code) code = rt_graph_create(m, &t, g, st);
+    for (int64_t i = 0; !code && i < m->n_tensors; i++)
+        if (m->tensors[i].is_map) code = say_map(*g, &m->tensors[i], d, st);
     free(files);
     free(counts);
     return code;
@@ -673,6 +699,21 @@ static void *stored_in(Call *call, int64_t space, int64_t width, int64_t dtype, 
     return out;
 }
 
+/* An input that the graph was made with is what it was then. */
+static RtCode same_map(const Call *call, const RtTensorDef *t, const void *stored)
+{
+    const RtSpaceData *s = &call->c->g->spaces[t->space];
+    const int32_t *to = call->c->g->maps[t->map].to;
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t id = t->dtype == RT_I32 ? ((const int32_t *)stored)[i] : ((const int64_t *)stored)[i];
+        if (id == to[i]) continue;
+        return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(call->c->model->m, t->name),
+                       "make another graph for other numbers", "row %lld is %lld, and was %d when the graph was made",
+                       (long long)(s->ids ? s->ids[i] : i), (long long)id, to[i]);
+    }
+    return RT_OK;
+}
+
 static RtCode give_inputs(Call *call, const void *const *inputs)
 {
     const RtModel *m = call->c->model->m;
@@ -685,6 +726,7 @@ static RtCode give_inputs(Call *call, const void *const *inputs)
         RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0, rt_string(m, t->name),
                               call->st));
         call->half->exec->tensors[tensor] = stored_in(call, t->space, t->width, t->dtype, inputs[i]);
+        if (t->is_map) RT_TRY(same_map(call, t, call->half->exec->tensors[tensor]));
     }
     return RT_OK;
 }

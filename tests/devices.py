@@ -143,7 +143,7 @@ class Library:
     Status = type("Status", (C.Structure,), {"_fields_": [("code", C.c_int32), ("message", C.c_char * 1056)]})
     Desc = type("Desc", (C.Structure,), {"_fields_": [(n, C.c_int64) for n in ("n_src", "n_dst", "n_edges")] + [("src", C.c_void_p), ("dst", C.c_void_p),
                 ("n_graphs", C.c_int64), ("graph_of", C.c_void_p), ("n_lists", C.c_int64), ("lists", C.c_void_p),
-                ("n_counts", C.c_int64), ("counts", C.c_void_p)]})
+                ("n_counts", C.c_int64), ("counts", C.c_void_p), ("n_inputs", C.c_int64), ("inputs", C.c_void_p)]})
 
     def __init__(self, path, name, n_nodes, src, dst, stream):
         self.lib, self.name, self.status = C.CDLL(path), name, self.Status()

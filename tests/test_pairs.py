@@ -152,11 +152,48 @@ def by_pairs(box):
     n_pairs = len(set(zip(edges[1], rel)))
     if ("edge.dst.rel %d" % n_pairs in plans[0]) != 1 or "edge.dst.rel" in plans[1]:
         return "the plan has no %d pairs:\n%s" % (n_pairs, plans[0])
+    wrong = pairs_of_a_library(box, folder, edges, {"x": x, "rel": rel, "W": W, "w": w}, got["pairs--threads=1"])
+    if wrong:
+        return "a library: " + wrong
     box.must(box.gnnc, "data", "partition", folder, "-k", 2, "-o", box.path("parts"), "--method", "ldg")
     r = box.run(box.path("pairs"), "infer", "--data", box.path("parts"), "--ranks", 2, "--out", box.path("out.npy"))
     if r.rc == 0 or "--disable=pairs" not in r.err:
         return "two processes: %s, %s" % (r.rc, r.err)
     box.must(box.path("edges"), "infer", "--data", box.path("parts"), "--ranks", 2, "--out", box.path("out.npy"))
+
+
+def pairs_of_a_library(box, folder, edges, inputs, want):
+    """A library that is given the keys with the graph has the bits of the executable, and gradients of one without pairs."""
+    n, libs = len(inputs["x"]), {}
+    for name, flags in {"keyed": ["--graph-inputs=rel"], "plain": []}.items():
+        box.must(box.gnnc, "build", "by_pairs.gnn", "--data", folder, "--set=T=%d" % want.shape[1], "--cpu=native", *flags, "--emit=lib",
+                 "--prefix", name, "-o", box.path("lib" + name))
+        libs[name] = library.Library(box.path("lib%s.so" % name), name, np.float32)
+
+    def put(name, **given):
+        libs[name].on_graph(n, n, edges[0], edges[1], 1, None, inputs=given)
+
+    put("keyed", rel=inputs["rel"], other=inputs["w"]), put("plain")
+    if (libs["keyed"].forward(inputs)[0] != want).any():
+        return "bits differ"
+    cotangents = [np.cos(np.arange(want.size)).reshape(want.shape)]
+    ours, plain = libs["keyed"].vjp(inputs, cotangents), libs["plain"].vjp(inputs, cotangents)
+    far = {k: np.abs(ours[k] - plain[k]).max() / np.abs(plain[k]).max() for k in plain}
+    if not max(far.values()) < 1e-4:
+        return "gradients are off by %s" % far
+    other = np.roll(inputs["rel"], 1)
+    for what, run in {"row ": lambda: libs["keyed"].forward({**inputs, "rel": other}), "`inputs`": lambda: put("keyed"),
+                      "0 <= value < ": lambda: put("keyed", rel=other + 1000)}.items():
+        try:
+            run()
+            return "%s is taken" % what
+        except library.Failed as e:
+            if what not in str(e) or "rel" not in str(e):
+                return "found `%s`" % e
+    for name, flags in {"wants one of": ["--graph-inputs=rel"], "no input `rl`": ["--graph-inputs=rl", "--emit=lib"]}.items():
+        r = box.run(box.gnnc, "build", "by_pairs.gnn", "--data", folder, "--set=T=%d" % want.shape[1], *flags, "-o", box.path("no"))
+        if r.rc != 1 or name not in r.err:
+            return "%s: %s" % (r.rc, r.err)
 
 
 def links(box):

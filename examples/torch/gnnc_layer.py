@@ -12,7 +12,7 @@ Status = struct("Status", code=C.c_int32, message=C.c_char * 1056)
 Info = struct("Info", name=C.c_char_p, space=C.c_char_p, space_index=C.c_int32, dtype=C.c_int32, n_dims=C.c_int32, dims=C.c_int64 * 6,
               width=C.c_int64)
 Desc = struct("Desc", n_src=C.c_int64, n_dst=C.c_int64, n_edges=C.c_int64, src=C.c_void_p, dst=C.c_void_p, n_graphs=C.c_int64,
-              graph_of=C.c_void_p, n_lists=C.c_int64, lists=C.c_void_p, n_counts=C.c_int64, counts=C.c_void_p)
+              graph_of=C.c_void_p, n_lists=C.c_int64, lists=C.c_void_p, n_counts=C.c_int64, counts=C.c_void_p, n_inputs=C.c_int64, inputs=C.c_void_p)
 
 
 class Compiled(torch.autograd.Function):

@@ -75,6 +75,9 @@ typedef struct PassContext {
     const PassBudget *budget;      /* or NULL */
     const PassPairs *pairs; /* [n_pairs] of inputs whose pairs were counted; of others the pass `pairs` expects some */
     uint32_t n_pairs;
+    /* inputs that are known once the graph is, which the pass `pairs` may read: [n_graph_inputs] their names; NULL: all */
+    const char *const *graph_inputs;
+    uint32_t n_graph_inputs;
     /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
     const struct ScheduleText *schedule;
     /* a plan of the same module for another machine, whose forms this one is to have (PlanForm), so that both give the

@@ -201,6 +201,14 @@ static void expect(const Work *k, Pairs *p)
 
 static bool pays(const Pairs *p) { return p->n <= CLEARLY * p->elements && p->n <= CLEARLY * p->sums; }
 
+/* Whether the pairs of an input can be made before a function is called. */
+static bool is_graph_input(const PassContext *ctx, const char *name)
+{
+    bool found = !ctx->graph_inputs;
+    for (uint32_t i = 0; i < ctx->n_graph_inputs; i++) found |= !strcmp(ctx->graph_inputs[i], name);
+    return found;
+}
+
 /* Where an input says the rows of dim `dim` that elements of a graph read, all of whose pairs are known at load. */
 static void add_pairs(Work *k, IrId key, IrId dim)
 {
@@ -211,6 +219,7 @@ static void add_pairs(Work *k, IrId key, IrId dim)
     if (!arg || arg->kind != IR_ARG_TENSOR || m->tensors.data[arg->ref].kind != IR_INPUT || !g) return;
     if (g->redrawn || g->kind == IR_GRAPH_KEYED || op->type.n_dims) return;
     const IrTensor *t = &m->tensors.data[arg->ref];
+    if (!is_graph_input(k->ctx, t->name)) return;
     if (t->is_map && m->maps.data[t->map].to != irb_rows_space(k->r.b.m, dim)) return;
     IrId rows[] = {g->dst, g->src};
     for (int i = 0; i < 2; i++) {

@@ -196,6 +196,8 @@ FAULTS = [
     ("runtime/cuda.c", "if (bytes > left || c->driver", "if (c->driver", "runtime_cuda"),
     ("runtime/session.c", "s->batches.graph && c->command == CMD_TRAIN", "s->batches.graph && c->command == CMD_EVAL", "cuda"),
     ("runtime/setup.c", "    here.device = NULL;\n", "", "cuda"),
+    ("runtime/library.c", "if (id == to[i]) continue;", "if (id == to[i] || i > 0) continue;", "pairs"),
+    ("passes/rewrite/pairs.c", "if (!is_graph_input(k->ctx, t->name)) return;", "if (!is_graph_input(k->ctx, t->name) && !t->name) return;", "pairs"),
     ("runtime/library.c", "    *place = given;\n    call->half->bound = false;\n", "    *place = given;\n", "runtime_cuda"),
     ("runtime/library.c", "if (c->n_changes == c->model->n_changes) return RT_OK;", "if (c->n_changes == 0) return RT_OK;", "runtime_cuda"),
     ("runtime/library.c", "    RT_TRY(check_orders(c, st));\n", "", "cuda"),

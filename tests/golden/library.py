@@ -33,10 +33,14 @@ class RowCount(C.Structure):
     _fields_ = [("space", C.c_char_p), ("n", C.c_int64)]
 
 
+class GraphInput(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("data", C.c_void_p)]
+
+
 class GraphDesc(C.Structure):
     _fields_ = [("n_src", C.c_int64), ("n_dst", C.c_int64), ("n_edges", C.c_int64), ("src", C.c_void_p), ("dst", C.c_void_p),
                 ("n_graphs", C.c_int64), ("graph_of", C.c_void_p), ("n_lists", C.c_int64), ("lists", C.c_void_p),
-                ("n_counts", C.c_int64), ("counts", C.c_void_p)]
+                ("n_counts", C.c_int64), ("counts", C.c_void_p), ("n_inputs", C.c_int64), ("inputs", C.c_void_p)]
 
 
 class Failed(Exception):
@@ -108,9 +112,10 @@ class Library:
 
     # ---- one graph ----
 
-    def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of, lists=None, counts=None):
-        """`lists`: further lists of edges, [2, n] by name; `counts`: nodes of each type."""
-        lists, counts = lists or {}, counts or {}
+    def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of, lists=None, counts=None, inputs=None):
+        """`lists`: further lists of edges, [2, n] by name; `counts`: nodes of each type; `inputs`: arrays by name."""
+        lists, counts, inputs = lists or {}, counts or {}, inputs or {}
+        known = (GraphInput * max(len(inputs), 1))(*[GraphInput(name.encode(), address(a)) for name, a in inputs.items()])
         rows = (RowCount * max(len(counts), 1))(*[RowCount(name.encode(), n) for name, n in counts.items()])
         ends = [np.array(pairs, np.int64) for pairs in lists.values()]
         more = (EdgeList * max(len(ends), 1))(*[EdgeList(name.encode(), e.shape[1], address(e[0]), address(e[1]))
@@ -119,7 +124,7 @@ class Library:
         graph_of = None if graph_of is None else np.array(graph_of, np.int64)
         desc = GraphDesc(n_src, n_dst, len(src), address(src), address(dst), n_graphs,
                          None if graph_of is None else address(graph_of), len(ends), C.cast(more, C.c_void_p),
-                         len(counts), C.cast(rows, C.c_void_p))
+                         len(counts), C.cast(rows, C.c_void_p), len(inputs), C.cast(known, C.c_void_p))
         self.graph, self.context = C.c_void_p(), C.c_void_p()
         self.call("graph_create", self.model, C.byref(desc), C.byref(self.graph))
         self.call("context_create", self.model, self.graph, C.c_int32(1), None, C.c_size_t(0), C.byref(self.context))
