@@ -77,7 +77,7 @@ class Bench:
         source = self.path(name + ".gnn")
         with open(source, "w", encoding="utf-8") as f:
             f.write(text)
-        self.run(self.gnnc, "build", source, "--data", data, "--cpu=native", "--disable=pairs", *more, "-o", self.path(name))
+        self.run(self.gnnc, "build", source, "--data", data, "--cpu=native", *more, "-o", self.path(name))
         return self.path(name)
 
     def parts(self, data, k, method):

@@ -284,6 +284,19 @@ static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows,
     return RT_OK;
 }
 
+static bool is_map_of(const RtModel *m, const RtGraphDef *pairs, int64_t map)
+{
+    return pairs->image == map || m->maps[map].from == pairs->edge;
+}
+
+/* Whether a map leads from or to pairs of rows and keys, which are known when the keys are said. */
+static bool is_keyed(const RtModel *m, int64_t map)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_KEYED && is_map_of(m, &m->graphs[i], map)) return true;
+    return false;
+}
+
 static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
 {
     const RtMapDef *d = &g->model->maps[map];
@@ -293,19 +306,9 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     RT_TRY(rt_graph_alloc(g, n, 4, &data->list, st));
     count_rows(data->to, n, n_rows, data->rows);
     assert(!d->sorted || data->rows[n_rows] == n); /* an element's place is its place in the list */
-    if (!d->sorted) return fill_list(data, &g->spaces[d->from], n_rows, st);
+    if (!d->sorted || is_keyed(g->model, map)) return fill_list(data, &g->spaces[d->from], n_rows, st);
     for (int64_t i = 0; i < n; i++) data->list[i] = (int32_t)i;
     return RT_OK;
-}
-
-/* Whether a map leads from or to pairs of rows and keys, which are known when the keys are said. */
-static bool is_keyed(const RtModel *m, int64_t map)
-{
-    for (int64_t i = 0; i < m->n_graphs; i++) {
-        const RtGraphDef *d = &m->graphs[i];
-        if (d->kind == RT_GRAPH_KEYED && (d->image == map || m->maps[map].from == d->edge)) return true;
-    }
-    return false;
 }
 
 static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
@@ -348,12 +351,12 @@ static RtCode build_along(RtGraph *g, int64_t map, int64_t along, RtStatus *st)
     return RT_OK;
 }
 
-/* Rows of all maps that lead from or to the pairs of one graph, images along lists, and ids. */
-static RtCode finish_pairs(RtGraph *g, const RtGraphDef *d, RtStatus *st)
+RtCode rt_graph_pair_up(RtGraph *g, const RtGraphDef *d, int64_t n_owned, RtStatus *st)
 {
     const RtModel *m = g->model;
+    RT_TRY(rt_graph_build_keyed(g, d, n_owned, st));
     for (int64_t i = 0; i < m->n_maps; i++) {
-        if (m->maps[i].from != d->edge && i != d->image) continue;
+        if (!is_map_of(m, d, i)) continue;
         RT_TRY(rt_graph_alloc(g, g->spaces[m->maps[i].from].count, 4, &g->maps[i].to, st)); /* to unit: row 0 */
         if (m->maps[i].needs_rows) RT_TRY(build_rows(g, i, st));
     }
@@ -363,7 +366,8 @@ static RtCode finish_pairs(RtGraph *g, const RtGraphDef *d, RtStatus *st)
     for (int64_t i = 0; i < s->count && s->ids_all; i++) s->ids_all[i] = i;
     for (int64_t i = 0; i < g->n_alongs; i++) {
         RtAlong *a = &g->alongs[i];
-        if (!g->maps[a->map].to || !g->maps[a->along].list || a->to) continue; /* pairs of another graph; known */
+        if (!g->maps[a->map].to || !g->maps[a->along].list) continue; /* pairs of another graph */
+        if (!is_map_of(m, d, a->map) && !is_map_of(m, d, a->along)) continue;
         RT_TRY(rt_graph_alloc(g, g->spaces[m->maps[a->along].from].count, 4, &a->to, st));
         fill_along(g, a);
     }
@@ -385,8 +389,7 @@ RtCode rt_graph_say_map(RtGraph *g, int64_t map, int64_t dtype, const void *ids,
     for (int64_t i = 0; i < g->model->n_graphs; i++) {
         const RtGraphDef *pairs = &g->model->graphs[i];
         if (pairs->kind != RT_GRAPH_KEYED || pairs->of != map) continue;
-        RT_TRY(rt_graph_build_keyed(g, pairs, st));
-        RT_TRY(finish_pairs(g, pairs, st));
+        RT_TRY(rt_graph_pair_up(g, pairs, g->spaces[pairs->src_space].count, st));
     }
     return RT_OK;
 }

@@ -93,6 +93,8 @@ void rt_graph_free(RtGraph *g);
 /* Fills the map that an input says, which has no images before, and makes the pairs of rows with its keys: ids [rows] of the input, i32 or i64 as `dtype` says, as
    they are stored. Before anybody else reads g. */
 RtCode rt_graph_say_map(RtGraph *g, int64_t map, int64_t dtype, const void *ids, RtStatus *st);
+/* Makes the pairs of a graph `keyed`, whose keys are said, again, those of the first n_owned rows before the others. */
+RtCode rt_graph_pair_up(RtGraph *g, const RtGraphDef *pairs, int64_t n_owned, RtStatus *st);
 /* Draws the graphs that are drawn for each step of training; nobody else may read g meanwhile. Counts and the places of
    arrays stay. */
 RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st);

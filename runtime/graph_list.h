@@ -62,8 +62,8 @@ int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64
 RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n,
                             RtStatus *st);
 /* The pairs of rows and keys of a graph `keyed`, whose keys are said: their count, the maps from them and the map to them
-   (graph_keyed.c). */
-RtCode rt_graph_build_keyed(RtGraph *g, const RtGraphDef *d, RtStatus *st);
+   (graph_keyed.c). Those of the first n_owned rows come first. */
+RtCode rt_graph_build_keyed(RtGraph *g, const RtGraphDef *d, int64_t n_owned, RtStatus *st);
 RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st); /* unless *out is there */
 RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st);
 

@@ -456,6 +456,32 @@ static RtCode make_elements(const Maker *k, const RtTensorDef *t)
     return RT_OK;
 }
 
+/* Pairs are owned with their rows, all of whose elements are here, and stand by key, then by row: so are they numbered. */
+static RtCode make_pairs(const Maker *k, const RtGraphDef *d)
+{
+    const RtRankSpace *rows = &k->r->spaces[d->src_space];
+    RtRankSpace *s = &k->r->spaces[d->edge];
+    const int32_t *row = k->g->maps[d->src].to;
+    int32_t *owner;
+    if (!row) return RT_OK; /* no program that runs here reads them */
+    RT_TRY(rt_graph_pair_up(k->g, d, rows->owned, k->st));
+    int64_t n = k->g->spaces[d->edge].count;
+    for (s->owned = 0; s->owned < n && row[s->owned] < rows->owned;) s->owned++;
+    RT_TRY(space_take(k, d->edge, &owner));
+    for (int64_t i = s->owned; i < n; i++) owner[i - s->owned] = rows->owner[row[i] - rows->owned];
+    return RT_OK;
+}
+
+static RtCode pair_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
+{
+    const RtRankSpace *rows = &k->r->spaces[d->src_space];
+    const int32_t *row = k->g->maps[d->src].to, *key = k->g->maps[d->dst].to;
+    for (int64_t i = 0; i < k->g->spaces[d->edge].count; i++)
+        if (!rt_mul(key[i], rows->total, &keys[i]) || !rt_add(keys[i], rows->keys[row[i]], &keys[i]))
+            return rt_fail(k->st, RT_E_OVERFLOW, rt_string(k->m, d->name), NULL, "its pairs overflow 63 bits");
+    return RT_OK;
+}
+
 static RtCode element_keys(const Maker *k, const RtTensorDef *t, int64_t *keys)
 {
     const RtRankSpace *rows = &k->r->spaces[k->m->maps[t->row].to];
@@ -479,6 +505,7 @@ static RtCode make_graph(const Maker *k, const RtGraphDef *d)
 {
     bool base = d->base >= 0 && k->r->spaces[k->m->graphs[d->base].edge].known;
     if (d->kind == RT_GRAPH_DATA) return make_data_edges(k, d);
+    if (d->kind == RT_GRAPH_KEYED && base && k->r->spaces[d->src_space].shared) return make_pairs(k, d);
     if ((d->kind == RT_GRAPH_SELF_LOOPS || d->kind == RT_GRAPH_REVERSE) && base) return make_edges(k, d);
     return RT_OK; /* not known */
 }
@@ -490,6 +517,7 @@ static RtCode find_keys(const Maker *k, int64_t space, int64_t *keys)
         if (d->edge != space) continue;
         if (d->kind == RT_GRAPH_SELF_LOOPS) return loop_edge_keys(k, d, keys);
         if (d->kind == RT_GRAPH_REVERSE) return reversed_edge_keys(k, d, keys);
+        if (d->kind == RT_GRAPH_KEYED) return pair_keys(k, d, keys);
         data_edge_keys(k, d, keys);
         return RT_OK;
     }
@@ -620,18 +648,20 @@ static RtCode tell_ids(const Maker *k)
     for (int64_t s = 0; s < k->m->n_spaces; s++) {
         RtSpaceData *x = &k->g->spaces[s];
         const RtRankSpace *y = &k->r->spaces[s];
-        const RtGraphDef *loops = NULL;
+        const RtGraphDef *made = NULL; /* edges that are no edges of the data */
         if (!y->shared || !rt_space_needs_ids(k->m, s)) continue;
         RT_TRY(rt_space_keys(k->r, s, k->st));
         RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
         x->ids_all = k->r->ids[s].p;
         memcpy(x->ids_all, y->keys, (size_t)x->count * 8);
         for (int64_t i = 0; i < k->m->n_graphs; i++)
-            if (k->m->graphs[i].edge == s && k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS) loops = &k->m->graphs[i];
-        if (loops && k->m->graphs[loops->base].kind != RT_GRAPH_DATA)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, loops->name), NULL,
+            if (k->m->graphs[i].edge == s &&
+                (k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS || k->m->graphs[i].kind == RT_GRAPH_KEYED))
+                made = &k->m->graphs[i];
+        if (made && (made->kind == RT_GRAPH_KEYED || k->m->graphs[made->base].kind != RT_GRAPH_DATA))
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, made->name), NULL,
                            "random numbers for its edges are keyed by numbers that no process knows");
-        if (loops) RT_TRY(number_loops(k, loops, x->ids_all));
+        if (made) RT_TRY(number_loops(k, made, x->ids_all));
     }
     return RT_OK;
 }
@@ -639,10 +669,6 @@ static RtCode tell_ids(const Maker *k)
 static RtCode fill(const Maker *k)
 {
     RtRanks *r = k->r;
-    for (int64_t i = 0; i < k->m->n_graphs; i++)
-        if (k->m->graphs[i].kind == RT_GRAPH_KEYED)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->graphs[i].name),
-                           "build with --disable=pairs", "pairs of rows and keys are those of one process");
     RT_TRY(rt_alloc(&r->spaces, k->m->n_spaces, sizeof *r->spaces, what, k->st));
     RT_TRY(rt_alloc(&r->ids, k->m->n_spaces, sizeof *r->ids, what, k->st));
     RT_TRY(make_spaces(k));

@@ -37,9 +37,18 @@ static RtCode refuse(const RtAcross *a, int64_t step, const char *why, RtStatus 
                    "`%s` cannot be shared by processes: %s", rt_string(m, across_def(a, step)->label), why);
 }
 
-static bool touch_is_sent(const RtAcross *a, const RtTouch *t)
+static bool is_written(const RtAcross *a, int64_t from, int64_t to, int64_t buffer)
+{
+    for (int64_t s = from; s < to; s++)
+        if (across_writes(a, s, buffer)) return true;
+    return false;
+}
+
+/* What the step itself makes before it reads it is no operand. */
+static bool touch_is_sent(const RtAcross *a, int64_t step, const RtTouch *t)
 {
     const RtBuffer *b = across_buffer(a, t->buffer);
+    if (across_writes(a, step, t->buffer) && !is_written(a, 0, step, t->buffer)) return false;
     return !t->writes && b->rows.kind == RT_COUNT_SPACE && a->r->spaces[b->rows.space].shared;
 }
 
@@ -73,16 +82,51 @@ static RtCode place_edges(RtAcross *a, const RtGraphDef *d, RtStatus *st)
     return code;
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Of pairs of rows and keys: those of all processes that come before its own, which stand as their keys do. */
+static RtCode place_pairs(RtAcross *a, int64_t space, RtStatus *st)
+{
+    RtRanks *r = a->r;
+    RtRankSpace *s = &r->spaces[space];
+    RtBlock all = {0};
+    int64_t bytes[2][RT_PEERS_MOST], owned = 8 * s->owned;
+    RT_TRY(rt_space_keys(r, space, st));
+    for (int q = 0; q < r->n; q++) bytes[0][q] = 8;
+    RT_TRY(rt_peers_gather(r->peers, RT_SITE_SETUP, &owned, bytes[0], bytes[1], st));
+    RtCode code = rt_block_alloc(&all, rt_size_plus(8, s->total, 8), what, st);
+    if (!code) code = rt_peers_gather(r->peers, RT_SITE_SETUP, s->keys, bytes[1], all.p, st);
+    if (!code) code = rt_block_alloc(&s->blocks[3], rt_size_plus(8, s->owned, 8), what, st);
+    if (!code) qsort(all.p, (size_t)s->total, 8, compare_keys);
+    s->at = s->blocks[3].p;
+    for (int64_t i = 0; !code && i < s->owned; i++)
+        s->at[i] = (int64_t *)bsearch(&s->keys[i], all.p, (size_t)s->total, 8, compare_keys) - (int64_t *)all.p;
+    rt_block_free(&all);
+    return code;
+}
+
 static RtCode find_places(RtAcross *a, int64_t step, int64_t space, RtStatus *st)
 {
     const RtModel *m = a->e->model;
     if (a->r->spaces[space].at || !m->spaces[space].is_edge) return RT_OK; /* nodes and graphs: their ids */
     for (int64_t i = 0; i < m->n_graphs; i++)
-        if (m->graphs[i].edge == space) return place_edges(a, &m->graphs[i], st);
+        if (m->graphs[i].edge == space)
+            return m->graphs[i].kind == RT_GRAPH_KEYED ? place_pairs(a, space, st) : place_edges(a, &m->graphs[i], st);
     return refuse(a, step, "it sums all stored elements of a matrix", st);
 }
 
 /* ---- what is sent ------------------------------------------------------------------------------------------------ */
+
+static RtSent *sent_find(const RtDivided *d, int64_t buffer)
+{
+    for (int64_t i = 0; i < d->n_sent; i++)
+        if (d->sent[i].buffer == buffer) return &d->sent[i];
+    return NULL;
+}
 
 static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st)
 {
@@ -116,13 +160,6 @@ static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
     x->ship = ship;
     x->n = n;
     x->first = first;
-}
-
-static bool is_written(const RtAcross *a, int64_t from, int64_t to, int64_t buffer)
-{
-    for (int64_t s = from; s < to; s++)
-        if (across_writes(a, s, buffer)) return true;
-    return false;
 }
 
 /* Finds what an earlier step was sent that x is, too. */
@@ -388,17 +425,23 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
         const RtShip *ship = x->image < 0 ? &d->rows : &d->images[x->image];
         sent_rows(x, ship, ship->n_in, 0);
     }
+    d->back = (RtShip){.out_n = d->rows.in_n,
+                       .in_n = d->rows.out_n,
+                       .n_out = d->rows.n_in,
+                       .n_in = d->rows.n_out,
+                       .n_own = d->rows.n_own,
+                       .out = d->rows.in,
+                       .in = d->rows.out};
+    for (int64_t i = 0; i < d->n_returned; i++) {
+        sent_rows(&d->returned[i], &d->back, d->n_rows, 0);
+        d->returned[i].of = sent_find(d, d->returned[i].buffer);
+        int64_t bytes = rt_ship_bytes(&d->back, d->returned[i].row_bytes);
+        if (bytes > a->room_bytes) a->room_bytes = bytes;
+    }
     return code ? code : make_counting(a, d, 0, st);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
-
-static const RtSent *sent_find(const RtDivided *d, int64_t buffer)
-{
-    for (int64_t i = 0; i < d->n_sent; i++)
-        if (d->sent[i].buffer == buffer) return &d->sent[i];
-    return NULL;
-}
 
 static bool reads_image(const RtDivided *d, int64_t map)
 {
@@ -416,6 +459,8 @@ static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, boo
     bool column = s->work == RT_SUMS;
     *known = true;
     if (x) return x->base;
+    for (int64_t i = 0; i < d->n_returned; i++)
+        if (d->returned[i].buffer == buffer) return d->returned[i].base;
     switch (b->kind) {
     case RT_BUF_MAP_TO:
         *known = reads_image(d, b->ref);
@@ -430,13 +475,19 @@ static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, boo
     }
 }
 
-/* Buffers whose rows the step's iterations make: sums of blocks, which are no value of the function, or rows. */
+/* Buffers whose rows the step's iterations make: sums of blocks, which are no value of the function, or rows; and those of
+   elements. */
 static RtCode list_results(const RtAcross *a, RtDivided *d, RtStatus *st)
 {
     const RtStep *s = across_def(a, d->step);
     RT_TRY(take(d, s->n_touches, 8, &d->results, st));
-    for (int64_t i = 0; i < s->n_touches; i++)
-        if (across_touch(a, d->step, i)->writes) d->results[d->n_results++] = across_touch(a, d->step, i)->buffer;
+    RT_TRY(rt_alloc(&d->returned, s->n_touches, sizeof *d->returned, what, st));
+    for (int64_t i = 0; i < s->n_touches; i++) {
+        const RtTouch *t = across_touch(a, d->step, i);
+        if (t->writes && t->at == RT_AT_ELEMENT)
+            d->returned[d->n_returned++] = (RtSent){.buffer = t->buffer, .row_bytes = across_row_bytes(a, t->buffer)};
+        else if (t->writes) d->results[d->n_results++] = t->buffer;
+    }
     return RT_OK;
 }
 
@@ -477,6 +528,11 @@ static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
                 : x->once ? x->memory.p
                           : (x->planned ? a->e->base : (char *)a->r->operands.p) + x->offset;
         x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
+    }
+    for (int64_t i = 0; i < d->n_returned; i++) {
+        RtSent *x = &d->returned[i];
+        if (!x->of && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, rt_sent_bytes(x), what, st));
+        x->at = x->base = x->of ? x->of->at : x->memory.p;
     }
     return RT_OK;
 }
@@ -564,10 +620,10 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     *d = (RtDivided){.step = step};
     RT_TRY(list_results(a, d, st));
     RT_TRY(take(d, a->r->n + 1, 8, &d->bounds, st));
-    if (a->r->local_sums && rt_merge_can(a, step)) return rt_partial_make(a, d, st);
+    if (a->r->local_sums && !d->n_returned && rt_merge_can(a, step)) return rt_partial_make(a, d, st);
     RT_TRY(rt_alloc(&d->sent, s->n_touches, sizeof *d->sent, what, st));
     for (int64_t i = 0; i < s->n_touches; i++)
-        if (touch_is_sent(a, across_touch(a, step, i))) RT_TRY(add_sent(a, d, across_touch(a, step, i), st));
+        if (touch_is_sent(a, step, across_touch(a, step, i))) RT_TRY(add_sent(a, d, across_touch(a, step, i), st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
     for (int64_t i = 0; i < d->n_sent; i++) {
         share_sent(a, d, &d->sent[i]);
@@ -582,11 +638,13 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
 void rt_divided_free(RtAcross *a, RtDivided *d)
 {
     for (int64_t i = 0; i < d->n_sent; i++) rt_block_free(&d->sent[i].memory);
+    for (int64_t i = 0; i < d->n_returned; i++) rt_block_free(&d->returned[i].memory);
     for (int64_t i = 0; d->images && i < a->e->model->n_maps; i++) rt_ship_free(&d->images[i]);
     for (int64_t i = 0; i < d->n_blocks; i++) rt_block_free(&d->blocks[i]);
     rt_ship_free(&d->rows);
     free(d->images);
     free(d->sent);
+    free(d->returned);
     free(d->blocks);
 }
 
@@ -662,6 +720,11 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
         x->there = x->once;
     }
     rt_divided_iterate(a, d);
+    for (int64_t i = 0; i < d->n_returned; i++) {
+        const RtSent *x = &d->returned[i];
+        RT_TRY(rt_ship_run(a->r, x->ship, a->results_site, x->at, a->e->buffers[x->buffer], x->row_bytes,
+                           across_room(a), st));
+    }
     if (!d->merges) return gather_results(a, d, st);
     for (int64_t i = 0; i < d->n_results; i++) RT_TRY(rt_merge_run(a, d, i, st));
     return RT_OK;

@@ -22,6 +22,7 @@ static void add_divided(const RtAcross *a, const RtDivided *d, RtAcrossBytes *ou
     for (int64_t i = 0; i < d->n_blocks; i++) out->tables += (int64_t)d->blocks[i].bytes;
     for (int64_t i = 0; i < d->n_sent; i++)
         out->once += d->sent[i].once && !d->sent[i].of ? rt_sent_bytes(&d->sent[i]) : 0;
+    for (int64_t i = 0; i < d->n_returned; i++) out->once += d->returned[i].of ? 0 : rt_sent_bytes(&d->returned[i]);
 }
 
 void rt_across_bytes(const RtAcross *a, RtAcrossBytes *out)

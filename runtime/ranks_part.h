@@ -40,6 +40,11 @@ typedef struct RtDivided {
     int32_t *counting;
     int64_t *ids;
     int64_t *results, n_results; /* buffers whose rows its iterations make */
+    /* column sums: values of elements that the step makes as well, for those that it received, and sends to their owners.
+       Their `of` is the operand in whose place the kernel makes them, or NULL */
+    RtSent *returned;
+    int64_t n_returned;
+    RtShip back; /* `rows` the other way; without memory of its own */
     /* ranks_merge.c: sums of units are merged by processes together. Kernels know the blocks of this process alone, from 0
        on. NULL: all get the results of all iterations, and steps of the program merge them */
     int64_t *merges;   /* [n_results] RT_ADDS ... */

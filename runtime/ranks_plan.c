@@ -82,8 +82,16 @@ static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, cons
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 /* Whether owned rows of a space, or the elements of owned rows, may lead to rows that peers own. Edges are owned with their
-   targets. */
-static bool may_leave(const Planner *k, int64_t map) { return !k->m->maps[map].sorted; }
+   targets, pairs of rows and keys with their rows. */
+static bool may_leave(const Planner *k, int64_t map)
+{
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if (d->kind == RT_GRAPH_KEYED && (d->src == map || (d->image == map && k->m->maps[d->batch].sorted)))
+            return false;
+    }
+    return !k->m->maps[map].sorted;
+}
 
 /* Bytes of a row that the step would have to get from peers to compute rows that they own; -1: it cannot. */
 static int64_t cost_of_computing(const Planner *k, int64_t step)
@@ -163,7 +171,7 @@ static RtCode receive_writes(Planner *k, int64_t step)
     for (int64_t i = 0; i < s->n_touches; i++) {
         const RtTouch *t = across_touch(k->a, step, i);
         if (!t->writes || !k->wanted[t->buffer].halo || !is_shared(k, across_space(k->a, t->buffer))) continue;
-        if (t->at == RT_AT_ELEMENT && !k->m->maps[s->under].sorted)
+        if (t->at == RT_AT_ELEMENT && may_leave(k, s->under))
             return refuse(k, step, "its values of edges are made by their sources");
         RT_TRY(add_exchange(k, step, t->buffer));
     }
@@ -246,15 +254,18 @@ static RtCode plan_sums(Planner *k, int64_t step)
     return code;
 }
 
-/* Sums over all rows of a shared space, or for rows that every process has: owned rows are sent to whom they belong. */
+/* Sums over all rows of a shared space, or for rows that every process has: owned rows are sent to whom they belong, and
+   what the step makes for each of them comes back. */
 static RtCode plan_divided(Planner *k, int64_t step, int64_t space)
 {
     const RtStep *s = across_def(k->a, step);
     Set owned = {space, owned_of(k, space), NULL};
-    for (int64_t i = 0; i < s->n_touches; i++)
-        if (across_touch(k->a, step, i)->writes &&
-            is_shared(k, across_space(k->a, across_touch(k->a, step, i)->buffer)))
-            return refuse(k, step, "it stores values of rows beside their sum");
+    for (int64_t i = 0; i < s->n_touches; i++) {
+        const RtTouch *t = across_touch(k->a, step, i);
+        if (!t->writes || !is_shared(k, across_space(k->a, t->buffer))) continue;
+        if (t->at != RT_AT_ELEMENT) return refuse(k, step, "it stores values of rows beside their sum");
+        if (k->wanted[t->buffer].halo) RT_TRY(add_exchange(k, step, t->buffer));
+    }
     forget_writes(k, step);
     RT_TRY(want_reads(k, step, &owned, &owned, false));
     k->a->divided[k->a->n_divided++].step = step;
@@ -296,7 +307,7 @@ static RtCode plan_step(Planner *k, int64_t step)
 static int64_t source_map(const Planner *k, int64_t space)
 {
     for (int64_t i = 0; i < k->m->n_graphs; i++)
-        if (k->m->graphs[i].edge == space) return k->m->graphs[i].src;
+        if (k->m->graphs[i].edge == space && k->m->graphs[i].kind != RT_GRAPH_KEYED) return k->m->graphs[i].src;
     return -1;
 }
 

@@ -61,6 +61,16 @@ static void list_divided(Listing *l, const RtDivided *d)
                                   .rows_to = x->ship->out_n,
                                   .round = -1});
     }
+    for (int64_t k = 0; k < d->n_returned; k++)
+        list_travel(l, (RtTravel){.step = d->step,
+                                  .kind = "results",
+                                  .buffer = d->returned[k].buffer,
+                                  .row_bytes = d->returned[k].row_bytes,
+                                  .rows_out = rt_ship_rows_out(a->r, &d->back),
+                                  .site = a->results_site,
+                                  .rounds = 1,
+                                  .rows_to = d->back.out_n,
+                                  .round = -1});
     for (int64_t k = 0; k < d->n_results; k++) {
         if (d->merges) list_merged(l, d, k);
         else
@@ -147,9 +157,10 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
     RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
     if (a->overlap) RT_TRY(rt_overlap_begin(a, -1, st));
     for (int64_t i = -1; i < a->e->program->n_steps; i++) {
-        if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i)
+        if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i) {
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
-        else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
+            if (a->overlap) RT_TRY(rt_overlap_begin(a, i, st));
+        } else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
         else if (i >= 0) rt_exec_run_step(a->e, i);
         if (a->policy) RT_TRY(rt_policy_after(a, i, st));
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {

@@ -90,11 +90,11 @@ bool rt_sample_trains(const RtAcross *a, int64_t step)
 
 enum { READS_NONE = 0, READS_SOURCES = 1, READS_TARGETS = 2 };
 
-/* Whether a step sums over edges of shared nodes, and over those out of them. */
+/* Whether a step sums over edges for shared nodes (not for pairs of these and keys), and over those out of them. */
 static bool sums_edges(const RtAcross *a, int64_t step, bool *out)
 {
     const RtStep *s = across_def(a, step);
-    if (s->work != RT_SUMS || !a->r->spaces[s->over].shared) return false;
+    if (s->work != RT_SUMS || !a->r->spaces[s->over].shared || a->e->model->spaces[s->over].is_edge) return false;
     *out = !a->e->model->maps[s->under].sorted;
     return true;
 }

@@ -41,7 +41,7 @@ def parts(k):
 
 def build(name):
     text = models.text("gcn").replace("dropout(x, 0.3)", "x") if name == "plain" else models.text(name)
-    box.must(box.gnnc, "build", box.write("%s.gnn" % name, text), "--data", box.path("data"), "--cpu=native", "--disable=pairs", "-o", box.path(name))
+    box.must(box.gnnc, "build", box.write("%s.gnn" % name, text), "--data", box.path("data"), "--cpu=native", "-o", box.path(name))
 
 
 def train(name, k, policy, *more, epochs=EPOCHS):
@@ -139,7 +139,7 @@ def build_sums():
     for k in (2, 3):
         box.must(box.gnnc, "data", "partition", box.path("whole"), "-k", k, "-o", box.path("whole%d" % k), "--method", "random", "--seed", 1)
     for name, loss in (("square", "net(data.x) * net(data.x)"), ("plus", "relu(sum(net(data.x), O) * data.c + 1000)")):
-        box.must(box.gnnc, "build", box.write("%s.gnn" % name, SUMS % loss), "--data", box.path("whole"), "--set", "O=1", "--cpu=native", "--disable=pairs", "-o", box.path(name))
+        box.must(box.gnnc, "build", box.write("%s.gnn" % name, SUMS % loss), "--data", box.path("whole"), "--set", "O=1", "--cpu=native", "-o", box.path(name))
 
 
 def run_sums(name, k, policy, *more):

@@ -59,7 +59,7 @@ def parts(data, k, method, seed=1, out="parts"):
 def build(name, data, source=None, sizes=None):
     if source is None:
         source, sizes = box.write("%s.gnn" % name, models.text(name)), models.sizes(name)
-    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", "--disable=pairs", *(["--set", sizes] if sizes else []), "-o", box.path(name))
+    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", *(["--set", sizes] if sizes else []), "-o", box.path(name))
     return box.path(name)
 
 
@@ -192,9 +192,12 @@ def ledger_of(program, p, k, epochs):
 
 
 def test_ledger():
-    """Measured bytes and rounds are those that were predicted, and those of `plan`."""
+    """Measured bytes and rounds are those that were predicted, and those of `plan`; there are pairs of nodes and kinds of edges."""
     k, epochs = 3, 4
-    for name, data in [(n, box.path("mid")) for n in ("gcn", "gat", "gates", "relations", "vectors", "pna")] + [("plain", CORA)]:
+    for name, wanted in ("relations", ("dst",)), ("kinds", ("src", "dst")):
+        text = box.must(box.path(name), "plan", "--data", box.path("mid")).out
+        box.report("pairs_%s" % name, None if all("edge.%s.edge_type" % end in text for end in wanted) else "none of %s" % (wanted,))
+    for name, data in [(n, box.path("mid")) for n in ("gcn", "gat", "gates", "relations", "kinds", "vectors", "pna")] + [("plain", CORA)]:
         program, p = box.path(name), parts(data, k, "ldg")
         wrong = None
         sites = ledger_of(program, p, k, epochs)
@@ -230,7 +233,7 @@ def test_local_sums():
     """Each process sums its own rows: gradients within rounding of one process's, the same bytes in each run, less that travels, and
     as much as was predicted. A step of gradient descent from the same weights, so long that little else is in the difference."""
     for i, (name, n, e, k, method) in enumerate((("pooled", 21000, 30000, 2, "contiguous"), ("pna", 700, 2500, 3, "random"), ("sage", 1300, 5000, 4, "contiguous"),
-                                                 ("gates", 2100, 9000, 3, "ldg"), ("table", 900, 4000, 4, "random"), ("gcn", 5, 30, 8, "contiguous"), ("gcn", 2708, 0, 4, "random"))):
+                                                 ("gates", 2100, 9000, 3, "ldg"), ("table", 900, 4000, 4, "random"), ("kinds", 900, 4000, 3, "random"), ("gcn", 5, 30, 8, "contiguous"), ("gcn", 2708, 0, 4, "random"))):
         data = random_data("local%d" % i, n, e, 40 + i, features=100) if e else CORA  # which is read by its nonzeros
         text = models.text(name).replace("adam", "sgd").replace("dropout(x, 0.3)", "dropout(x, 0.3)" if e else "x")
         program = build("sums%d" % i, data, box.write("sums%d.gnn" % i, text), models.sizes(name))

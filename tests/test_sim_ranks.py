@@ -40,7 +40,7 @@ def parts(data, k, method="ldg"):
 
 def build(name, data):
     sizes = ["--set", models.sizes(name)] if models.sizes(name) else []
-    box.must(box.gnnc, "build", box.write(name + ".gnn", models.text(name)), "--data", data, "--cpu=native", "--disable=pairs", *sizes, "-o", box.path(name))
+    box.must(box.gnnc, "build", box.write(name + ".gnn", models.text(name)), "--data", data, "--cpu=native", *sizes, "-o", box.path(name))
     return box.path(name)
 
 

@@ -39,6 +39,12 @@ MODELS = {
     "vectors": ("x: node[F], edge_type: edge index[R]", "param E: [R, O] = glorot\n  k = linear(O = 8)\n  l = linear(O = C)\n  h = k(x)\n"
                                                         "  return l(relu(sum_in(h.src * E[edge_type]) + mean_in(E[edge_type])))",
                 "data.x, data.edge_type", "R=20,O=8"),
+    # products that an end of an edge and its kind say: of targets and of sources, read by edges, and sums by both
+    "kinds": ("x: node[F], w: edge[K], edge_type: edge index[R]",
+              "param W: [R, F, O] = glorot\n  param V: [R, O, O'] = glorot\n  param U: [O', P] = glorot\n  l = linear(O = C)\n  a = softmax_in(sum(w, K), by = edge_type)\n"
+              "  h = relu(sum_in(a * (x.src @ W[edge_type])))\n  s: edge[P] = tanh(dot(tanh(h.src @ V[edge_type]), U, O'))\n"
+              "  t: edge[P] = tanh(dot(tanh(h.dst @ V[edge_type]), U, O'))\n"
+              "  return l(sum_in(s * t) + max_in(s))", "data.x, data.w, data.edge_type", "R=4,O=8,K=3,P=6"),
     "table": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                       "  return l(relu(sum_in(dot(x.src, W[edge_type], F))))", "data.x, data.edge_type", "R=4,O=8"),
 }
