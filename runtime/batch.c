@@ -21,6 +21,21 @@ static RtCode take(RtBatches *b, int64_t count, int64_t elem, void *out, RtStatu
     return RT_OK;
 }
 
+/* What says where rows of the space are, if they are pairs; else NULL. */
+static const RtBatchPairs *pairs_of(const RtBatches *b, int64_t space)
+{
+    for (int64_t i = 0; i < b->n_pairs; i++)
+        if (b->pairs[i].space == space) return &b->pairs[i];
+    return NULL;
+}
+
+static const RtGraphDef *keyed_of(const RtModel *m, int64_t space)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_KEYED && m->graphs[i].edge == space) return &m->graphs[i];
+    return NULL;
+}
+
 /* ---- which graph each row is of ---- */
 
 static int64_t graph_of(const RtBatches *b, int64_t space, int64_t row)
@@ -65,7 +80,8 @@ static int64_t next_map(const RtBatches *b, bool sorted)
     const RtModel *m = b->data->graph->model;
     for (int64_t i = 0; i < m->n_maps; i++) {
         const RtMapDef *d = &m->maps[i];
-        bool fits = b->data->graph->maps[i].to && d->sorted == sorted && !d->partial && !is_shared(m, d->from);
+        bool fits = b->data->graph->maps[i].to && d->sorted == sorted && !d->partial && !is_shared(m, d->from) &&
+                    !keyed_of(m, d->from);
         if (fits && !b->first[d->from] && b->first[d->to]) return i;
     }
     return -1;
@@ -76,7 +92,8 @@ static RtCode check_map(const RtBatches *b, int64_t map, RtStatus *st)
     const RtGraph *g = b->data->graph;
     const RtMapDef *d = &g->model->maps[map];
     /* what a run computes stays in a graph */
-    if (!b->first[d->to] || !b->first[d->from] || !g->maps[map].to) return RT_OK;
+    if (!b->first[d->to] || !b->first[d->from] || !g->maps[map].to || keyed_of(g->model, d->to)) return RT_OK;
+    if (keyed_of(g->model, d->from)) return RT_OK; /* which are of their rows' graphs */
     for (int64_t k = 0; k < b->n_graphs; k++)
         for (int64_t i = b->first[d->from][k]; i < b->first[d->from][k + 1]; i++) {
             int64_t to = g->maps[map].to[i];
@@ -85,6 +102,28 @@ static RtCode check_map(const RtBatches *b, int64_t map, RtStatus *st)
             return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL, "row %lld is of graph %lld, but leads to graph %lld",
                            (long long)(s->ids ? s->ids[i] : i), (long long)k, (long long)graph_of(b, d->to, to));
         }
+    return RT_OK;
+}
+
+/* Lists pairs by the graph of their row. */
+static RtCode cut_pairs(RtBatches *b, const RtGraphDef *d, RtStatus *st)
+{
+    const RtGraph *g = b->data->graph;
+    RtBatchPairs *p = &b->pairs[b->n_pairs];
+    const int32_t *row = g->maps[d->src].to;
+    int64_t n = g->spaces[d->edge].count, *first, *at;
+    p->space = d->edge;
+    RT_TRY(take(b, b->n_graphs + 1, 8, &first, st));
+    RT_TRY(take(b, n, 4, &p->list, st));
+    RT_TRY(take(b, n, 4, &p->at, st));
+    RT_TRY(take(b, g->spaces[d->dst_space].count + 1, 8, &p->starts, st));
+    RT_TRY(rt_alloc(&at, b->n_graphs + 1, sizeof *at, "pairs of graphs", st));
+    for (int64_t i = 0; i < n; i++) first[graph_of(b, d->src_space, row[i]) + 1]++;
+    for (int64_t k = 0; k < b->n_graphs; k++) at[k + 1] = first[k + 1] += first[k];
+    for (int64_t i = 0; i < n; i++) p->list[at[graph_of(b, d->src_space, row[i])]++] = (int32_t)i;
+    free(at);
+    b->first[d->edge] = first;
+    b->n_pairs++;
     return RT_OK;
 }
 
@@ -106,6 +145,9 @@ static RtCode cut_graphs(RtBatches *b, RtStatus *st)
     RT_TRY(cut_space(b, map, st));
     for (int sorted = 1; sorted >= 0; sorted--)
         while ((map = next_map(b, sorted)) >= 0) RT_TRY(cut_space(b, map, st));
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_KEYED && b->first[m->graphs[i].src_space])
+            RT_TRY(cut_pairs(b, &m->graphs[i], st));
     for (int64_t s = 0; s < m->n_spaces; s++)
         if (!b->first[s] && !is_shared(m, s))
             return rt_fail(st, RT_E_BATCH, text(b, m->spaces[s].name), NULL, "its rows are of no graph");
@@ -144,6 +186,8 @@ static RtCode take_space(RtBatches *b, int64_t s, RtStatus *st)
     RT_TRY(most_rows(b, s, &b->most[s], st));
     to->count = b->most[s];
     RT_TRY(take(b, b->size + 1, 8, &b->place[s], st));
+    for (int64_t i = 0; i < b->n_pairs; i++)
+        if (b->pairs[i].space == s) RT_TRY(take(b, to->count, 4, &b->pairs[i].from, st));
     return of->ids_all ? take(b, to->count, 8, &to->ids_all, st) : RT_OK;
 }
 
@@ -201,11 +245,12 @@ static RtCode take_tensors(RtBatches *b, RtStatus *st)
 
 static RtCode create(const RtModel *m, RtBatches *b, RtStatus *st)
 {
-    int64_t n = 4 * m->n_spaces + 4 * m->n_maps + b->data->graph->n_alongs + m->n_tensors + 8;
+    int64_t n = 4 * m->n_spaces + 5 * m->n_graphs + 4 * m->n_maps + b->data->graph->n_alongs + m->n_tensors + 8;
     RT_TRY(rt_alloc(&b->first, m->n_spaces, sizeof *b->first, "batches", st));
     RT_TRY(rt_alloc(&b->place, m->n_spaces, sizeof *b->place, "batches", st));
     RT_TRY(rt_alloc(&b->tensors, m->n_tensors, sizeof *b->tensors, "batches", st));
     RT_TRY(rt_alloc(&b->blocks, n, sizeof *b->blocks, "batches", st));
+    RT_TRY(rt_alloc(&b->pairs, m->n_graphs, sizeof *b->pairs, "batches", st));
     RT_TRY(cut_graphs(b, st));
     RT_TRY(take(b, m->n_spaces, 8, &b->most, st));
     RT_TRY(take(b, b->n_graphs, 8, &b->slot, st));
@@ -235,6 +280,7 @@ void rt_batches_free(RtBatches *b)
     free(b->first);
     free(b->place);
     free(b->tensors);
+    free(b->pairs);
     free(b->blocks);
     *b = (RtBatches){0};
 }
@@ -255,16 +301,39 @@ static void fill_space(RtBatches *b, int64_t s, const int64_t *graphs, int64_t n
     for (int64_t k = 0; k < n; k++) {
         int64_t from = b->first[s][graphs[k]], rows = b->first[s][graphs[k] + 1] - from;
         b->place[s][k] = at;
-        if (to->ids_all && rows) memcpy(to->ids_all + at, of->ids_all + from, (size_t)rows * 8);
+        if (to->ids_all && rows && !pairs_of(b, s)) memcpy(to->ids_all + at, of->ids_all + from, (size_t)rows * 8);
         at += rows;
     }
     assert(at <= b->most[s]); /* for which memory was taken */
     b->place[s][n] = to->count = at;
 }
 
+/* Numbers the pairs of the batch's graphs by key, then by graph of the batch, then by row: as they would be of a data set
+   of these graphs. */
+static void fill_pairs(RtBatches *b, const RtBatchPairs *p, const int64_t *graphs, int64_t n)
+{
+    const RtGraphDef *d = keyed_of(b->graph->model, p->space);
+    const int32_t *key = b->data->graph->maps[d->dst].to;
+    const int64_t *first = b->first[p->space];
+    int64_t *ids = b->graph->spaces[p->space].ids_all, n_keys = b->graph->spaces[d->dst_space].count;
+    memset(p->starts, 0, (size_t)(n_keys + 1) * 8);
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = first[graphs[k]]; i < first[graphs[k] + 1]; i++) p->starts[key[p->list[i]] + 1]++;
+    for (int64_t r = 0; r < n_keys; r++) p->starts[r + 1] += p->starts[r];
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = first[graphs[k]]; i < first[graphs[k] + 1]; i++) {
+            int64_t at = p->starts[key[p->list[i]]]++;
+            p->at[p->list[i]] = (int32_t)at;
+            p->from[at] = p->list[i];
+            if (ids) ids[at] = p->list[i];
+        }
+}
+
 /* Where row i of graph graphs[k] lies in the batch. */
 static int32_t moved(const RtBatches *b, int64_t space, int64_t graph, int64_t k, int32_t i)
 {
+    const RtBatchPairs *p = pairs_of(b, space);
+    if (p) return i < 0 ? i : p->at[i];
     assert(i < 0 || (i >= b->first[space][graph] && i < b->first[space][graph + 1])); /* check_map saw to it */
     return i < 0 ? i : (int32_t)(i - b->first[space][graph] + b->place[space][k]);
 }
@@ -273,12 +342,49 @@ static void fill_images(RtBatches *b, int64_t map, const int64_t *graphs, int64_
 {
     const RtMapDef *d = &b->graph->model->maps[map];
     const int32_t *of = b->data->graph->maps[map].to;
+    const RtBatchPairs *p = pairs_of(b, d->from);
     int32_t *to = b->graph->maps[map].to;
     for (int64_t k = 0; k < n; k++) {
         const int64_t *first = &b->first[d->from][graphs[k]];
-        for (int64_t i = first[0]; i < first[1]; i++)
-            *to++ = b->first[d->to] ? moved(b, d->to, graphs[k], k, of[i]) : of[i];
+        for (int64_t i = first[0]; i < first[1]; i++) {
+            int64_t row = p ? p->list[i] : i;
+            int32_t image = b->first[d->to] ? moved(b, d->to, graphs[k], k, of[row]) : of[row];
+            if (p) to[p->at[row]] = image;
+            else *to++ = image;
+        }
     }
+}
+
+/* Rows and list of a map to pairs: the elements of each, which are of one graph. */
+static void fill_rows_of_pairs(RtBatches *b, int64_t map, const RtBatchPairs *p)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    const RtMapData *of = &b->data->graph->maps[map];
+    RtMapData *to = &b->graph->maps[map];
+    int64_t n = b->graph->spaces[p->space].count, at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        to->rows[i] = at;
+        for (int64_t e = of->rows[p->from[i]]; e < of->rows[p->from[i] + 1]; e++) {
+            int64_t graph = graph_of(b, d->from, of->list[e]);
+            to->list[at++] = moved(b, d->from, graph, b->slot[graph], of->list[e]);
+        }
+    }
+    to->rows[n] = at;
+}
+
+/* Rows and list of a map from pairs to what all graphs share: their keys, or one row. They stand by key. */
+static void list_pairs(RtBatches *b, int64_t map)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    RtMapData *to = &b->graph->maps[map];
+    int64_t n = b->graph->spaces[d->from].count, n_rows = b->graph->spaces[d->to].count, at = 0;
+    for (int64_t r = 0; r < n_rows; r++) {
+        to->rows[r] = at;
+        while (at < n && to->to[at] == r) at++;
+    }
+    assert(at == n);
+    to->rows[n_rows] = n;
+    for (int64_t i = 0; i < n; i++) to->list[i] = (int32_t)i;
 }
 
 /* Rows and list of a map between spaces of graphs: a graph's rows list elements of that graph alone. */
@@ -323,7 +429,9 @@ static void fill_map(RtBatches *b, int64_t map, const int64_t *graphs, int64_t n
     if (!b->first[d->from]) return;
     if (b->graph->maps[map].to) fill_images(b, map, graphs, n);
     if (!b->graph->maps[map].rows) return;
-    if (b->first[d->to]) fill_rows(b, map, graphs, n);
+    if (pairs_of(b, d->to)) fill_rows_of_pairs(b, map, pairs_of(b, d->to));
+    else if (b->first[d->to]) fill_rows(b, map, graphs, n);
+    else if (pairs_of(b, d->from)) list_pairs(b, map);
     else filter_rows(b, map);
 }
 
@@ -341,7 +449,11 @@ static void fill_tensor(RtBatches *b, int64_t tensor, const int64_t *graphs, int
     size_t row = (size_t)(t->width * rt_dtype_bytes(t->dtype));
     char *to = b->tensors[tensor];
     const char *of = b->data->tensors.data[tensor];
+    const RtBatchPairs *p = pairs_of(b, t->space);
     if (!of || !to || to == of || !b->first[t->space]) return;
+    for (int64_t i = 0; p && i < b->graph->spaces[t->space].count; i++)
+        memcpy(to + row * (size_t)i, of + row * (size_t)p->from[i], row);
+    if (p) return;
     for (int64_t k = 0; k < n; k++) {
         const int64_t *first = &b->first[t->space][graphs[k]];
         size_t bytes = row * (size_t)(first[1] - first[0]);
@@ -360,6 +472,7 @@ void rt_batches_fill(RtBatches *b, const int64_t *graphs, int64_t n)
     }
     for (int64_t s = 0; s < m->n_spaces; s++)
         if (b->first[s]) fill_space(b, s, graphs, n);
+    for (int64_t i = 0; i < b->n_pairs; i++) fill_pairs(b, &b->pairs[i], graphs, n);
     for (int64_t i = 0; i < m->n_maps; i++) fill_map(b, i, graphs, n);
     for (int64_t i = 0; i < b->graph->n_alongs; i++) fill_along(b, i);
     for (int64_t i = 0; i < m->n_tensors; i++) fill_tensor(b, i, graphs, n);

@@ -5,16 +5,29 @@
 #pragma once
 #include "runtime/dataset.h"
 
+/* Pairs of rows and keys (graphs `keyed`) stand by key, then by row, and so not by graph: which are of each graph, and
+   where they stand in the batch at hand. */
+typedef struct RtBatchPairs {
+    int64_t space;
+    int32_t *list;   /* [pairs] of the data, by graph, as they are stored */
+    int32_t *at;     /* [pairs] of the data: which of the batch's it is, where its graph is there */
+    int32_t *from;   /* [pairs that a batch can have] the data's pair */
+    int64_t *starts; /* [keys+1] scratch */
+} RtBatchPairs;
+
 typedef struct RtBatches {
     RtGraph *graph; /* the batch at hand; at first, and for what is planned, as many rows as any batch can have */
     void **tensors; /* [n_tensors] inputs of the batch; what has no rows of a graph is the data's own */
     int64_t n_graphs, size; /* of the data; of a batch, at most */
     /* private */
     const RtData *data;
-    int64_t **first; /* [n_spaces] NULL, or [n_graphs+1]: where each graph's rows begin in the data */
-    int64_t **place; /* [n_spaces] NULL, or [size+1]: where the rows of the batch's graphs begin in it */
-    int64_t *most;   /* [n_spaces] rows that a batch can have */
-    int64_t *slot;   /* [n_graphs] which graph of the batch at hand it is, -1: none */
+    int64_t *
+        *first; /* [n_spaces] NULL, or [n_graphs+1]: where each graph's rows begin in the data; pairs, in their list */
+    int64_t **place;     /* [n_spaces] NULL, or [size+1]: where the rows of the batch's graphs begin in it */
+    int64_t *most;       /* [n_spaces] rows that a batch can have */
+    RtBatchPairs *pairs; /* [n_pairs] */
+    int64_t n_pairs;
+    int64_t *slot; /* [n_graphs] which graph of the batch at hand it is, -1: none */
     RtBlock *blocks;
     int64_t n_blocks;
 } RtBatches;

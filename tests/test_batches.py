@@ -99,6 +99,27 @@ train net {
 """
 
 
+# What a node and a kind of edge say together: sums and products, read by edges, and sums by kinds and by all of them.
+PAIRS = """
+model net(x: node[F], w: edge, rel: edge index[R]) -> graph[C] {
+  param W: [R, F, O] = glorot
+  param U: [O, P] = glorot
+  a = softmax_in(w, by = rel)
+  m: edge[P] = tanh(dot(tanh(x.src @ W[rel]), U, O))
+  k = sum(dot(mean_in(x.src, by = rel), W, F), R)
+  return linear(cat(readout_mean(sum_in(a * m) + 0.1 * max_in(m)), readout_mean(k)), O = C)
+}
+train net {
+  loss = cross_entropy(net(data.x, data.w, data.rel), data.graph_y) on data.train
+  metric train_loss = cross_entropy(net(data.x, data.w, data.rel), data.graph_y) on data.train
+  hyper lr = 0.5
+  optimizer sgd(lr)
+  batch 3 of graphs
+  epochs 3
+}
+"""
+
+
 def make_data(box, name, csr):
     rng = np.random.default_rng(4)
     sizes = rng.integers(1, 12, N_GRAPHS)
@@ -246,6 +267,38 @@ def found(box):
     return None
 
 
+def pairs(box):
+    """Pairs of nodes and kinds of edges are made again for each batch: weights are those at edges, the same from any number of threads; batches
+    of each graph alone have the loss of all."""
+    rng, nodes = np.random.default_rng(6), [9, 1, 12, 7, 30, 5, 8, 11, 6, 9]
+    of, start = np.repeat(np.arange(10), nodes), np.concatenate([[0], np.cumsum(nodes)])
+    edges = np.concatenate([start[k] + rng.integers(0, n, (2, 0 if k == 7 else 9 * n)) for k, n in enumerate(nodes)], 1)
+    edges, m = edges[:, rng.permutation(edges.shape[1])], edges.shape[1]
+    os.mkdir(box.path("kinds"))
+    for name, value in {"edge_index": edges, "batch": of, "x": rng.standard_normal((len(of), 5)).astype("f4"), "w": rng.random(m).astype("f4"),
+                        "rel": (edges[0] + edges[1]) % 2 * 3 + (rng.random(m) < 0.1), "graph_y": rng.integers(0, 2, 10), "train_mask": np.arange(10) != 4}.items():
+        np.save(box.path("kinds", name + ".npy"), np.ascontiguousarray(value))
+    with open(box.path("kinds", "meta.json"), "w") as f:
+        json.dump({"num_graphs": 10, "num_classes": 2}, f)
+    sizes = ["--set", "R=5,O=6,P=6"]
+    build(box, "keyed", PAIRS, "kinds", *sizes)
+    build(box, "at_edges", PAIRS, "kinds", *sizes, "--disable=pairs")
+    plan = box.must(box.path("keyed"), "plan", "--data", "kinds").out
+    if "edge.src.rel" not in plan or "edge.dst.rel" not in plan:
+        return "no pairs:\n%s" % plan
+    want, start = train(box, "at_edges", data="kinds"), train(box, "at_edges", "--epochs", 0, data="kinds")
+    first = None
+    for more in (["--threads", 1], ["--threads", 2]):
+        got = train(box, "keyed", *more, data="kinds")
+        first = first or got
+        far = max(np.abs(got[k] - want[k]).max() / np.abs(want[k] - start[k]).max() for k in want)
+        if not far < 1e-3 or any(np.any(got[k] != first[k]) for k in got):
+            return "%s: weights are off by %g, or have other bits" % (more, far)
+    train(box, "keyed", "--metrics", "p.jsonl", "--batch", 1, "--epochs", 1, "--set", "lr=0", data="kinds")
+    last = json.loads(open(box.path("p.jsonl")).read().splitlines()[-1])
+    return None if abs(last["loss"] - last["train_loss"]) < 1e-5 * last["loss"] else "loss %g in batches, %g in all" % (last["loss"], last["train_loss"])
+
+
 def runs(box):
     """A run among several, after others whose last batch was a small one, is what it is alone."""
     box.must(box.path("bits"), "train", "--data", "data", "--seeds", 3, "--metrics", "runs.jsonl")
@@ -308,6 +361,7 @@ if epochs:
     box.report("numbers_of_csr", numbers(box, a, epochs, "csr"))
 box.report("found", found(box))
 box.report("bits", bits(box))
+box.report("pairs", pairs(box))
 box.report("runs", runs(box))
 box.report("with_tests", with_tests(box))
 build(box, "model", MODEL % (LR, BATCH, EPOCHS))

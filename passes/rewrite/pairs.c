@@ -539,7 +539,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         for (uint32_t i = 0; i < op_of(&k, v)->n_args; i++) k.uses[op_of(&k, v)->args[i]]++;
     }
     for (uint32_t i = 0; i < old->results.n; i++) k.uses[old->results.data[i].value]++;
-    if (!m->train.batch) find_pairs(&k); /* batches share no pairs */
+    find_pairs(&k);
     plan(&k);
     for (uint32_t i = 0; i < k.pairs.n; i++) {
         memset(k.pairs.data[i].at, 0, n * sizeof(IrId));

@@ -346,6 +346,8 @@ FAULTS = [
     ("runtime/ranks.c", "RT_TRY(rt_graph_pair_up(k->g, d, rows->owned, k->st));", "RT_TRY(rt_graph_pair_up(k->g, d, rows->owned - (rows->owned > 0), k->st));", "ranks"),
     ("runtime/ranks_divide.c", "if (!code) qsort(all.p, (size_t)s->total, 8, compare_keys);", "if (code) qsort(all.p, (size_t)s->total, 8, compare_keys);", "ranks"),
     ("runtime/ranks_divide.c", "x->at = x->base = x->of ? x->of->at : x->memory.p;", "x->at = x->base = a->e->buffers[x->buffer];", "ranks"),
+    ("runtime/batch.c", "p->from[at] = p->list[i];", "p->from[at] = p->list[k];", "batches"),
+    ("runtime/batch.c", "if (p) to[p->at[row]] = image;", "if (p) to[i - first[0]] = image;", "batches"),
     ("runtime/graph_keyed.c", "row[e] != row[before] || key[e] != key[before]", "row[e] != row[before]", "runtime_graph"),
     ("runtime/graph_keyed.c", "for (int64_t e = 0; e < n; e++) image[e] = -1;", "for (int64_t e = 0; e < n; e++) image[e] = 0;", "runtime_graph"),
     ("runtime/graph.c", "if (m->maps[i].computed || is_keyed(m, i)) continue;", "if (m->maps[i].computed) continue;", "runtime_graph"),
