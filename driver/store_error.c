@@ -7,7 +7,7 @@
                   `with`: no run of the executable on these numbers lies further from the exact result
      undecided    elements that hang on a comparison whose operands lie within their bounds (a relu at 0): the bound leaves them out
 
-   Never reads archives and lists of edges: these the runtime reads. */
+   Never reads archives and texts of edges: these the runtime reads. */
 #include "driver/store_error.h"
 #include "base/file.h"
 #include "driver/npy.h"
@@ -28,8 +28,10 @@ typedef struct Report {
     const char *weights_path, *weights_data;
     size_t n_weights_data;
     EvalGraph graph;
+    bool has_graph;    /* whose nodes are of one type */
     int64_t *graph_of; /* [n_dst] graph of each node, or NULL */
     int64_t n_graphs;
+    VEC(EvalList) lists; /* that say edges between types of nodes, and their types */
 } Report;
 
 /* ---- what is read --------------------------------------------------------------------------------------------- */
@@ -242,12 +244,34 @@ static EvalValue **run(Report *r, Side *s, Arena *a, const IrFunc *f)
 
 static bool is_setup(const IrFunc *f) { return strncmp(f->name, "setup.", 6) == 0; }
 
+/* Rows of each space that lists of edges join, by the module's spaces; -1: of others, and where nothing says them. */
+static int64_t *count_types(Report *r, const IrModule *m)
+{
+    int64_t *counts = ARENA_ARRAY(r->s->arena, int64_t, m->spaces.n),
+            *rows = r->dir ? facts_rows(r->s, m, r->dir) : NULL;
+    for (uint32_t i = 0; i < m->spaces.n; i++) counts[i] = -1;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (!ir_graph_is_read(g->kind)) continue;
+        counts[g->src_space] = rows ? rows[g->src_space] : RANDOM_NODES;
+        counts[g->dst_space] = rows ? rows[g->dst_space] : RANDOM_NODES;
+    }
+    return counts;
+}
+
 /* The graphs, the nonzeros of sparse inputs, maps that inputs say, and what the functions `setup.*` compute once. */
 static bool open_side(Report *r, Side *s, const IrModule *m)
 {
     const char *why = NULL;
     *s = (Side){.m = m, .arena = arena_new(), .tensors = ARENA_ARRAY(r->s->arena, EvalValue *, m->tensors.n + 1)};
-    s->w = eval_world(s->arena, m, &r->graph, r->graph_of, r->n_graphs, &why);
+    const EvalData data = {.graph = r->has_graph ? &r->graph : NULL,
+                           .graph_of = r->graph_of,
+                           .n_graphs = r->n_graphs,
+                           .counts = count_types(r, m),
+                           .lists = r->lists.data,
+                           .n_lists = r->lists.n};
+    if (r->s->diags.n_errors) return false;
+    s->w = eval_world_of(s->arena, m, &data, &why);
     for (IrId t = 0; s->w && t < m->tensors.n; t++) {
         const IrNonzeros *of = &m->tensors.data[t].nonzeros;
         const EvalValue *whole = of->present ? tensor_value(r, s, of->of, &why) : NULL;
@@ -302,6 +326,71 @@ static void draw_graph(Report *r)
     r->graph_of = ARENA_ARRAY(r->s->arena, int64_t, RANDOM_NODES);
     for (int64_t i = 0; i < RANDOM_NODES; i++) r->graph_of[i] = i * RANDOM_GRAPHS / RANDOM_NODES;
     r->n_graphs = RANDOM_GRAPHS;
+}
+
+/* ---- graphs between types of nodes ---- */
+
+static bool has_list(const Report *r, const char *name)
+{
+    for (uint32_t i = 0; i < r->lists.n; i++)
+        if (!strcmp(r->lists.data[i].name, name)) return true;
+    return false;
+}
+
+/* An array of integers of the folder: [2, n] of both ends of edges, else [n]. */
+static bool read_list(Report *r, const char *name, bool ends)
+{
+    Npy npy;
+    if (has_list(r, name)) return true;
+    const char *file = arena_printf(r->s->arena, "%s.npy", name);
+    if (!read_array(r, name, &npy)) {
+        if (!r->s->diags.n_errors)
+            diag_error(&r->s->diags, E0910, (Span){0}, "`gnnc check --store` reads %s, and %s has none", file, r->dir);
+        return false;
+    }
+    bool shaped = ends ? npy.n_dims == 2 && npy.shape[0] == 2 : npy.n_dims == 1;
+    if (!shaped || npy.dtype[1] != 'i') return misfit(r, file, ends ? "no integers [2, E]" : "no integer for each row");
+    const int64_t *v = integers(r, &npy);
+    int64_t n = ends ? npy.shape[1] : npy.n;
+    VEC_PUSH(r->s->arena, &r->lists, ((EvalList){name, n, v, ends ? v + n : NULL}));
+    return true;
+}
+
+/* Ends among as many nodes of each type, or types of edges that relations of the module have. */
+static void draw_list(Report *r, const IrModule *m, const IrGraph *g, const char *name, bool is_type)
+{
+    bool column = g->kind == IR_GRAPH_COLUMN;
+    int64_t n = column ? RANDOM_NODES : RANDOM_EDGES, *v = ARENA_ARRAY(r->s->arena, int64_t, 2 * n), n_types = 0;
+    int64_t *types = ARENA_ARRAY(r->s->arena, int64_t, m->graphs.n);
+    if (has_list(r, name)) return;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *x = &m->graphs.data[i];
+        if (x->where && !strcmp(x->where, name)) types[n_types++] = x->equals;
+    }
+    for (int64_t i = 0; i < 2 * n; i++) {
+        uint32_t word = eval_philox(r->seed, name_hash(name), VALUES_SITE, (uint64_t)i, 0);
+        v[i] = is_type ? types[word % n_types] : word % RANDOM_NODES;
+    }
+    VEC_PUSH(r->s->arena, &r->lists, ((EvalList){name, n, v, column || is_type ? NULL : v + n}));
+}
+
+/* What says the module's graphs: of the folder, or drawn. */
+static bool make_graphs(Report *r, const IrModule *m)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        r->has_graph |= g->kind == IR_GRAPH_DATA;
+        if (!ir_graph_is_read(g->kind)) continue;
+        const char *file = ir_graph_file(g);
+        if (r->dir && (!read_list(r, file, g->kind == IR_GRAPH_FILE) || (g->where && !read_list(r, g->where, false))))
+            return false;
+        if (!r->dir) draw_list(r, m, g, file, false);
+        if (!r->dir && g->where) draw_list(r, m, g, g->where, true);
+    }
+    r->has_graph |= !r->lists.n;
+    if (r->has_graph && r->dir) return read_graph(r);
+    if (r->has_graph) draw_graph(r);
+    return true;
 }
 
 /* ---- what is compared ----------------------------------------------------------------------------------------- */
@@ -410,8 +499,7 @@ int store_error_report(Session *s, const char *path)
     if (m) m = ir_without_tests(s->arena, m);
     if (!m || !(kept = after_passes(s, m, true)) || !(exact = after_passes(s, m, false))) return 1;
     r.seed = (uint64_t)opt_int(&s->opt, OPT_SEED, m->train.present ? m->train.seed : 0, 0, INT64_C(1) << 52, &s->diags);
-    if (!r.dir) draw_graph(&r);
-    bool ok = (!r.dir || read_graph(&r)) &&
+    bool ok = make_graphs(&r, kept) &&
               (!opt_has(&s->opt, OPT_WEIGHTS) || open_weights(&r, opt_value(&s->opt, OPT_WEIGHTS, ""))) &&
               !s->diags.n_errors && open_side(&r, &sides[0], exact) && open_side(&r, &sides[1], kept);
     put_head(&r, json, opt_value(&s->opt, OPT_STORE, ""), &out);

@@ -8,6 +8,7 @@ import sys
 
 import devices
 import numpy as np
+import toy
 from sandbox import Sandbox
 
 box = Sandbox(sys.argv[1], "store_error")
@@ -51,6 +52,44 @@ def tables():
     np.add.at(exact, dst, x[src].astype("<f8") * t[kind])
     e = errors("table", "--store", "f16", "--data", "data")["forward", "out"]
     return abs(e["largest"] - np.abs(exact).max()) > 1e-6 * e["largest"] and "%s, numpy says %g" % (e, np.abs(exact).max())
+
+
+TYPED = """
+schema s {
+  node author, paper, subject
+  edge writes: author -> paper
+  edge cites: paper -> paper = data.edge_index where data.edge_type == 2
+  edge about: paper -> subject = column
+}
+model sums(x: node(author)[F], y: node(paper)[F]) -> node(subject)[F] {
+  h = over writes { sum_in(x.src) } + over cites { sum_in(y.src) }
+  return over about { sum_in(h.src) }
+}
+"""
+
+
+def typed():
+    """Edges between types of nodes: of a file of their own, of one type of a file, of a column."""
+    r, folder = np.random.default_rng(7), box.path("typed")
+    x, y = (r.standard_normal((n, 24)).astype("<f4") for n in (9, 30))
+    writes, cites, of = np.stack([r.integers(0, 9, 80), r.integers(0, 30, 80)]), r.integers(0, 30, (2, 90)), r.integers(0, 4, 90)
+    about, h, exact = r.integers(0, 6, 30), np.zeros((30, 24)), np.zeros((6, 24))
+    toy.store(folder, {"x": x, "y": y, "writes.edge_index": writes, "edge_index": cites, "edge_type": of, "paper.about": about}, num_authors=9, num_papers=30, num_subjects=6)
+    np.add.at(h, writes[1], x[writes[0]].astype("<f8"))
+    np.add.at(h, cites[1, of == 2], y[cites[0, of == 2]].astype("<f8"))
+    np.add.at(exact, about, h)
+    box.write("typed.gnn", TYPED)
+    e = errors("typed", "--store", "f16", "--data", "typed")["forward", "out"]
+    if abs(e["largest"] - np.abs(exact).max()) > 1e-6 * e["largest"] or not 0 < e["difference"] <= e["bound"]:
+        return "%s, numpy says %g" % (e, np.abs(exact).max())
+    drawn = errors("typed", "--store", "f16", "--set", "F=24")["forward", "out"]
+    if drawn["elements"] != 2400 or not 0 < drawn["difference"] <= drawn["bound"]:
+        return "drawn: %s" % drawn
+    argv = [box.gnnc, "check", box.path("typed.gnn"), "--store", "f16", "--data", folder]
+    np.save(os.path.join(folder, "edge_type.npy"), of[:-1])
+    box.refuses("typed_types", argv, 1, "E0910", "`edge_index` has 90 elements")
+    os.remove(os.path.join(folder, "paper.about.npy"))
+    box.refuses("typed_no_column", argv, 1, "E0910", "paper.about.npy")
 
 
 def open_weights(path):
@@ -148,6 +187,7 @@ np.save(box.path("data", "kind.npy"), np.random.default_rng(4).integers(0, 30, d
 np.save(box.path("data", "t.npy"), np.random.default_rng(5).standard_normal((30, devices.FEATURES)).astype("<f4"))
 box.report("sums", sums())
 box.report("tables", tables())
+box.report("typed", typed())
 for it, share in {"gcn": 0.1, "gin": 0.8}.items():
     box.report("executables_" + it, executables(it, share))
 box.report("drawn", drawn())

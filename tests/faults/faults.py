@@ -205,6 +205,7 @@ FAULTS = [
     ("runtime/cuda_lent.c", "if (!error) error = c->driver.stream_follow(stream, c->forked, 0);", "", "runtime_cuda"),
     ("runtime/cuda_lent.c", "void rt_cuda_leave(RtCuda *c, void *before) { c->driver.context_set(before); }", "void rt_cuda_leave(RtCuda *c, void *before) { (void)c, (void)before; }", "runtime_cuda"),
     # CUDA, run by the shim
+    ("driver/store_error.c", "ends ? v + n : NULL}));", "ends ? v : NULL}));", "store_error"),
     ("driver/store_error.c", "else e.bound = fmax(e.bound, d + kept->err[i]);", "else e.bound = fmax(e.bound, kept->err[i]);", "store_error"),
     ("driver/store_error.c", "e.largest = fmax(e.largest, fabs(exact->v[i]));", "e.largest = fmax(e.largest, exact->v[i]);", "store_error"),
     ("driver/store_error.c", "(ids ? ids[row] : row) * x->width", "(ids ? row : row) * x->width", "store_error"),
