@@ -138,7 +138,7 @@ def network(data, layer):
         args.append("edge_type: edge index[R]")
         sizes.append("R=%d" % (45 if data == "aifb" else 5))
     graphs = data == "tu_proteins"
-    body = "param u: [K] = normal(0, 1)\n  param v: [K] = normal(0, 1)\n  x = log(1 + indegree) * u + v\n  " if data == "aifb" else ""
+    body = BY_DEGREE if data == "aifb" else ""
     sizes += ["K=16"] * (data == "aifb" or layer == "vectors")
     body += LAYERS[layer] + "\n"
     body += "  last = linear(O = C)\n  return last(%s)" % ("readout_sum(h)" if graphs else "h")
@@ -222,10 +222,14 @@ def bits(b, a):
 # ---- columns -------------------------------------------------------------------------------------------------------
 
 
-def two_layers(layer, width):
-    body = "a = %s(O = %d)\n  b = %s(O = C)\n  return b(relu(a(x)))" % (layer, width, layer)
-    return "model net(x: node[F]) -> node[C] {\n  %s\n}\n" % body + TRAIN % {"call": "data.x", "y": "y"}
+# what a node without features has: a trained function of its degree
+BY_DEGREE = "param u: [K] = normal(0, 1)\n  param v: [K] = normal(0, 1)\n  x = log(1 + indegree) * u + v\n  "
 
+
+def two_layers(layer, width, features=True):
+    body = "a = %s(O = %d)\n  b = %s(O = C)\n  return b(relu(a(x)))" % (layer, width, layer)
+    return "model net(%s) -> node[C] {\n  %s\n}\n" % ("x: node[F]" if features else "", ("" if features else BY_DEGREE) + body) + TRAIN % {
+        "call": "data.x" if features else "", "y": "y"}
 
 
 def planned(b, program, parts, *more):
@@ -451,7 +455,8 @@ def policies(b, a):
     for data in a.data or ["cora", "facebook_pages", "github_social"]:
         if not os.path.exists(b.path(data)):
             with_files(b, data)
-        program = b.build(data + "-two", two_layers("gcn", 16), b.path(data))
+        features = any(f.startswith("x") for f in os.listdir(b.path(data)))
+        program = b.build(data + "-two", two_layers("gcn", 16, features), b.path(data), *([] if features else ["--set", "K=16"]))
         parts = b.parts(b.path(data), 4, method)[0]
         once, exact = [sum(t["rows"] * t["row_bytes"] for t in json.loads(b.run(program, "plan", "--data", parts, "--json", "--threads", 1, "--sums", s))
                            ["train_step"]["ranks"]["travels"] if t["once"] == first and t["kind"] != "rows") for s, first in (("local", True), ("exact", False))]

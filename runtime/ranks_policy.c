@@ -250,14 +250,18 @@ static int64_t turns_room(const RtAcross *a, const Kept *k, int64_t row_bytes)
     return n < a->r->n ? most + owned_at(a, k, a->r->rank % (int)n, row_bytes, sent) : most;
 }
 
-/* To those at its place, then all that these own to its group. */
-static int64_t bytes_in_turn(const RtAcross *a, const Kept *k, int64_t row_bytes)
-{
-    int64_t sent[RT_PEERS_MOST], c = places(a), has = owned_at(a, k, a->r->rank % (int)c, row_bytes, sent);
-    return k->owned[a->r->rank] * row_bytes * (a->r->n / c - 1) + has * (c - 1);
-}
-
 static int64_t rounds_in_turn(const RtAcross *a) { return places(a) + (places(a) < a->r->n); }
+
+/* To those at its place in other groups, in the first round of a run with several groups; then, in the round of its place,
+   all that these own to its group. */
+static int64_t bytes_in_turn(const RtAcross *a, const Kept *k, int64_t row_bytes, int64_t round, int to)
+{
+    int64_t sent[RT_PEERS_MOST];
+    int c = places(a), rank = a->r->rank, place = (int)round - (c < a->r->n);
+    if (to == rank) return 0;
+    if (place < 0) return to % c == rank % c ? k->owned[rank] * row_bytes : 0;
+    return place == rank % c && to / c == rank / c ? owned_at(a, k, place, row_bytes, sent) : 0;
+}
 
 /* Which of its owner's rows each one is that comes here, and how many each process owns. */
 static RtCode ask_owners(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
@@ -355,20 +359,72 @@ RtCode rt_policy_bind(RtAcross *a, RtStatus *st)
     return rt_policy_settle(a, st);
 }
 
-bool rt_policy_bytes(const RtAcross *a, RtPolicyBytes *out)
+void rt_policy_facts(const RtAcross *a, RtPolicyFacts *out)
 {
     const RtPolicyRun *p = a->policy;
+    const RtPolicyRow *is = p ? p->is : NULL;
+    bool in_runs = is && is->lowest && is->travels != by_key; /* else some rows travel in each run */
+    *out = (RtPolicyFacts){.least = in_runs ? is->lowest(p) : 1,
+                           .most = in_runs ? is->highest(p) : 1,
+                           .votes = is && is->vote,
+                           .packed = !is || !is->in_turn,
+                           .late = is && is->late,
+                           .overlaps = !rt_policy_draws(a),
+                           .exact = !is || is->in_turn,
+                           .n_exchanges = a->n_exchanges,
+                           .n_pushes = p && p->sample ? rt_sample_pushes(p->sample) : 0};
+}
+
+int64_t rt_policy_push_step(const RtAcross *a, int64_t exchange, int64_t *buffer)
+{
+    return rt_sample_push_step(a, a->policy->sample, exchange, buffer);
+}
+
+int64_t rt_policy_rounds(const RtAcross *a, int64_t exchange)
+{
+    const RtPolicyRun *p = a->policy;
+    if (!p) return 1;
+    if (p->sample) return rt_sample_travels(p->sample, exchange);
+    return p->is->in_turn ? rounds_in_turn(a) : p->is->vote ? 2 : 1;
+}
+
+double rt_policy_round_bytes(const RtAcross *a, int64_t exchange, int64_t round, int to)
+{
+    const RtPolicyRun *p = a->policy;
+    if (to == a->r->rank) return 0;
+    if (p && p->sample) return rt_sample_bytes(a, p->sample, exchange, to);
+    const RtExchange *x = &a->exchanges[exchange];
+    if (p && p->is->in_turn) return (double)bytes_in_turn(a, &p->kept[exchange], x->row_bytes, round, to);
+    if (p && p->is->vote && !round) return 1;
+    return (double)(x->ship.out_n[to] * x->row_bytes) * (p && p->is->travels == by_key ? of_a(p) : 1);
+}
+
+double rt_policy_round_stored(const RtAcross *a, int64_t exchange, int64_t round)
+{
+    double rows = 0;
+    if (!a->policy || !a->policy->is->in_turn) return 0;
+    int c = places(a), own = a->r->rank % c, place = (int)round - (c < a->r->n);
+    if (place < 0) place = own;
+    else if (place == own) return 0;
+    for (int q = place; q < a->r->n; q += c) rows += (double)a->exchanges[exchange].ship.in_n[q];
+    return rows * (double)a->exchanges[exchange].row_bytes;
+}
+
+bool rt_policy_bytes(const RtAcross *a, RtPolicyBytes *out)
+{
+    RtPolicyFacts f;
     *out = (RtPolicyBytes){0};
-    if (!p) return false;
-    if (p->sample) out->least = out->most = rt_sample_bytes(a, p->sample, &out->rounds);
-    for (int64_t i = 0; i < p->n_exchanges && !p->sample; i++) {
-        const RtExchange *x = &a->exchanges[i];
-        double rows = (double)(rt_ship_rows_out(a->r, &x->ship) * x->row_bytes);
-        if (p->is->in_turn) rows = (double)bytes_in_turn(a, &p->kept[i], x->row_bytes);
-        out->least += rows * (p->is->in_turn ? 1 : p->is->lowest(p));
-        out->most += rows * (p->is->in_turn ? 1 : p->is->highest(p));
-        out->rounds += p->is->in_turn ? rounds_in_turn(a) : p->is->vote ? 2 : 1;
-        out->votes += p->is->vote ? a->r->n - 1 : 0;
+    if (!a->policy) return false;
+    rt_policy_facts(a, &f);
+    for (int64_t i = 0; i < f.n_exchanges + f.n_pushes; i++) {
+        int64_t rounds = rt_policy_rounds(a, i);
+        double bytes = 0;
+        for (int64_t k = f.votes; k < rounds; k++)
+            for (int q = 0; q < a->r->n; q++) bytes += rt_policy_round_bytes(a, i, k, q);
+        out->least += bytes * f.least;
+        out->most += bytes * f.most;
+        out->rounds += rounds;
+        out->votes += f.votes ? a->r->n - 1 : 0;
     }
     return true;
 }
@@ -492,27 +548,29 @@ static void take_whole(const RtAcross *a, const RtExchange *x, const Kept *k, in
 static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
 {
     const RtExchange *x = &a->exchanges[exchange];
-    const Kept *k = &a->policy->kept[exchange];
-    int64_t bytes[RT_PEERS_MOST], w = x->row_bytes;
+    const Kept *kept = &a->policy->kept[exchange];
+    int64_t bytes[RT_PEERS_MOST], sent = 0, w = x->row_bytes;
     int rank = a->r->rank, n = a->r->n, c = places(a), own = rank % c;
     bool among[RT_PEERS_MOST];
     char *has = a->e->buffers[x->buffer], *in = across_room(a);
+    for (int64_t k = 0; k < rounds_in_turn(a); k++)
+        for (int q = 0; q < n; q++) sent += bytes_in_turn(a, kept, w, k, q);
+    RT_TRY(rt_peers_predict(a->r->peers, x->site, sent, rounds_in_turn(a), st));
     for (int q = 0; q < n; q++) among[q] = q % c == own;
-    RT_TRY(rt_peers_predict(a->r->peers, x->site, bytes_in_turn(a, k, w), rounds_in_turn(a), st));
     if (c < n) {
-        int64_t own_bytes = owned_at(a, k, own, w, bytes);
+        int64_t own_bytes = owned_at(a, kept, own, w, bytes);
         RT_TRY(rt_peers_gather_among(a->r->peers, x->site, among, has, bytes, in, st));
         has = in;
         in += own_bytes;
-        take_whole(a, x, k, own, has);
+        take_whole(a, x, kept, own, has);
     }
     for (int q = 0; q < n; q++) among[q] = q / c == rank / c;
     for (int place = 0; place < c; place++) {
-        int64_t all = owned_at(a, k, place, w, bytes);
+        int64_t all = owned_at(a, kept, place, w, bytes);
         for (int q = 0; q < n; q++) bytes[q] = among[q] && q % c == place ? all : 0;
         char *from = place == own ? has : in;
         RT_TRY(rt_peers_gather_among(a->r->peers, x->site, among, place == own ? has : NULL, bytes, from, st));
-        if (place != own) take_whole(a, x, k, place, from);
+        if (place != own) take_whole(a, x, kept, place, from);
     }
     return RT_OK;
 }

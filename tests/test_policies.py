@@ -246,7 +246,6 @@ def test_planned():
                    (policy[:9] not in ("sancus=m2", "sancus=m3") and p["least_bytes"] != p["most_bytes"] and "not one number: %s" % p) or
                    (turns != epochs * p["rounds"] and "%d rounds, planned %s" % (turns, p)) or (p["name"] != policy and str(p)) or
                    ("policy" in plan.get("train_metrics", {}).get("ranks", {}) and "metrics have a policy"))
-    box.refuses("plan_exactly", [box.path("gcn"), "plan", "--data", parts(3)[0], "--transport", "sim", "--policy", "pipegcn"], 1, "R403", "--policy", "exact training")
 
 
 def test_resume():
