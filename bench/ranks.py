@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Several processes that train one model: whether their bits are those of one process, what they send, what they need.
 
-usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [policies] [options]
+usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [policies] [elastic] [options]
 
 bits      losses, metrics and weights of six networks on four data sets, split in 1 to 16 parts by every method, beside one process
 columns   columns that processes exchange for a GCN 602 -> 16 -> 41, and bytes for an R-MAT graph, beside what others' schemes would send
@@ -9,12 +9,14 @@ memory    the peak of each process, measured and planned, for a graph of the siz
 link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process; what computing hides of what travels
 scaling   simulated: weak scaling to 1,024 ranks, of a graph of communities, one a rank, and of an R-MAT graph, as many rows a rank
 policies  accuracy and bytes of an epoch of training with rows of peers that are late, or drawn: four processes, several seeds
+elastic   what it costs to go on from a checkpoint with another number of processes, beside an epoch
 
 Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
 """
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -481,13 +483,41 @@ def policies(b, a):
     return False
 
 
+# ---- elastic -------------------------------------------------------------------------------------------------------
+
+ELASTIC = {"gcn, 64": two_layers("gcn", 64), "gcn, 256": two_layers("gcn", 256),
+           "gat, 8 x 32": two_layers("gcn", 64).replace("gcn(O = 64)", "gat(H = 8, D = 32)").replace("gcn(O = C)", "gat(H = 1, D = C)").replace("relu", "elu")}
+
+
+def elastic(b, a):
+    """CPU seconds of all processes together, which others that use the machine change little. A restart trains no epoch: processes start, load their parts, plan
+    what travels, send what is sent once, and compare their weights. Parts are made while others train."""
+    rows, method = [], "metis" if have_metis(b) else "ldg"
+    for data in a.data or ["facebook_pages"]:
+        with_files(b, data)
+        for name, text in ELASTIC.items():
+            program = b.build("elastic", text, b.path(data))
+            for before, after in ((4, 2), (2, 4)):
+                def spent(k, *more):
+                    parts, was = b.parts(b.path(data), k, method)[0], resource.getrusage(resource.RUSAGE_CHILDREN)
+                    b.run(program, "train", "--data", parts, "--ranks", k, "--threads", 1, "--deadline", 300, "--blas", "off", *more)
+                    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    return now.ru_utime + now.ru_stime - was.ru_utime - was.ru_stime
+                spent(before, "--epochs", 1, "--checkpoint", b.path("c.st"))
+                restart = min(spent(after, "--epochs", 1, "--resume", b.path("c.st")) for _ in range(3))
+                epoch = (spent(after, "--epochs", 11, "--resume", b.path("c.st")) - restart) / 10
+                rows.append([data, name, "%d, %d" % (before, after), "%.2f" % restart, "%.3f" % epoch, "%.1f" % (restart / epoch)])
+    table(["data", "network", "processes before, after", "restart, CPU s", "an epoch, CPU s", "restart, epochs"], rows)
+    return False
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling, policies; default all")
+    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling, policies, elastic; default all")
     ap.add_argument("--minutes", type=float, default=1e9, help="bits: begin no run after so many minutes, and say how many are left")
     ap.add_argument("--log", help="bits: a file that says what ran; runs that it has are not run again")
     ap.add_argument("--epochs", type=int, help="bits, policies: epochs of a run (20, 100)")
-    ap.add_argument("--data", type=lambda s: s.split(","), help="bits, policies: data sets")
+    ap.add_argument("--data", type=lambda s: s.split(","), help="bits, policies, elastic: data sets")
     ap.add_argument("--networks", type=lambda s: s.split(","), default=list(LAYERS), help="bits: networks")
     ap.add_argument("--ranks", type=lambda s: [int(x) for x in s.split(",")], default=RANKS, help="bits: numbers of processes")
     ap.add_argument("--nodes", type=int, default=16384, help="columns: nodes of the graph, with 10 edges each")
@@ -503,7 +533,7 @@ def main():
     ap.add_argument("--far", type=float, default=0.02, help="scaling: share of edges between communities")
     ap.add_argument("--topology", help="scaling: a file for --topology")
     a = ap.parse_args()
-    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling, "policies": policies}
+    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling, "policies": policies, "elastic": elastic}
     for p in a.parts:
         if p not in every:
             ap.error("no part `%s`" % p)

@@ -158,6 +158,23 @@ def test_checkpoints():
     box.report("resume_on_others", not same("one.st", "w.st") and "other weights")
 
 
+def test_elastic():
+    """Processes leave by SIGTERM and others go on, fewer and then more: with the bytes of one process that trained as long."""
+    program, data, lines, usual = box.path("gat"), box.path("mid"), box.path("e.jsonl"), ["--seed", 3, "--threads", 1, "--blas", "off"]
+    run = subprocess.Popen([str(x) for x in [program, "train", "--data", parts(data, 4, "random"), "--ranks", 4, "--epochs", 100000, "--checkpoint", box.path("e.st"),
+                                             "--metrics", lines, "--deadline", 60, *usual]], stdout=subprocess.DEVNULL, cwd=box.root)
+    while run.poll() is None and not (os.path.exists(lines) and os.path.getsize(lines) > 200):
+        time.sleep(0.02)
+    run.terminate()
+    code = run.wait(timeout=60)
+    with open(lines) as f:
+        epochs = sum(1 for _ in f)
+    for k, method, more in ((2, "ldg", 2), (3, "contiguous", 4)):
+        train(program, parts(data, k, method), "--resume", box.path("e.st"), "--checkpoint", box.path("e.st"), ranks=k, epochs=epochs + more)
+    train(program, data, save="one.st", epochs=epochs + 4)
+    box.report("elastic", (code != 75 and "exit code %d" % code) or (epochs < 1 and "it did not train") or (not same("one.st", "w.st") and "other weights after %d epochs" % epochs))
+
+
 def test_mpi():
     if not MPI:
         box.skip("mpi", "mpirun is not installed")
@@ -435,7 +452,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_local_sums, test_many, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_elastic, test_mpi, test_bench, test_ledger, test_local_sums, test_many, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
     try:
         test()
     except RuntimeError as e:
