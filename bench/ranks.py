@@ -254,7 +254,7 @@ def columns(b, a):
                 return mb(sum(x["rows"] * x["row_bytes"] for x in travels if x["once"] == once and x["kind"] in kinds))
             n, halo = says["nodes"], says["halo"]
             widths = [x["row_bytes"] // 4 for x in exact if x["kind"] == "rows" and not x["once"]]
-            rows.append([k, method, halo, size(exact, False, "rows"), size(exact, False, "operands", "results"),
+            rows.append([k, method, halo, size(exact, False, "rows"), size(exact, False, "operands", "partials", "results"),
                          size(exact, True, "rows", "operands", "results"), size(local, False, "partials", "results"),
                          mb(4 * 675 * n * (k - 1)), mb(4 * 64 * halo), mb(4 * 32 * halo)])
     print("\n%d columns an epoch: %s." % (sum(widths), " + ".join(map(str, widths))))
