@@ -25,7 +25,7 @@ static double step_s(const void *user, int rank, int64_t step)
 {
     const Sim *s = user;
     const RtExec *e = s->seats[rank].e;
-    step %= e->program->n_steps;
+    step %= e->program->n_steps; /* of several runs, one behind the other */
     return scaled(s, step, e->across ? rt_across_work(e->across, step) : rt_exec_work(e, step));
 }
 

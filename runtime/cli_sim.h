@@ -21,8 +21,8 @@ typedef struct RtSimSeat { /* what a rank shows the others while its program is 
 } RtSimSeat;
 
 typedef struct RtSimListed { /* what a replay's travel stands for */
-    int64_t travel;          /* of a seat's; -1: */
-    int64_t exchange, round; /* what a policy sends in place of it (RtPolicyFacts) */
+    int64_t travel;          /* of those of a seat; -1: */
+    int64_t exchange, round; /* a round of what a policy sends in place of an exchange (RtPolicyFacts) */
 } RtSimListed;
 
 typedef struct RtCliSim {
@@ -43,7 +43,7 @@ typedef struct RtCliSim {
 RtCode rt_cli_sim_show(RtCliSim *s, const RtSession *session, int64_t program, RtExec **e, RtStatus *st);
 /* The replay of the program that the seats show, without travels. Steps may be those of several runs. */
 RtSimProgram rt_cli_sim_program(const RtCliSim *s, const RtSimTravel *travels);
-/* When what a rank's list says travels: of a whole run, in blocking order and with overlap. */
+/* Between which steps a travel of rank 0 is on its way, in blocking order and with overlap. */
 RtSimTravel rt_cli_sim_travel(const RtExec *e, const RtTravel *t);
 
 /* Whether policies are asked for: one, or `auto`. */

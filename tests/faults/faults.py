@@ -375,7 +375,7 @@ FAULTS = [
     ("runtime/ranks_policy.c", "place == rank % c && to / c == rank / c", "place == rank % c", "policies"),
     ("runtime/peers.c", "among[q] ? own : (RtMove){own.p, 0};", "among[q] ? own : own;", "policies"),
     ("runtime/cli_sim_policy.c", "if (l->facts.late) t.reader = t.made + 1 + n_steps;", "if (l->facts.late) t.reader = t.made + 1;", "sim_ranks"),
-    ("runtime/cli_sim_policy.c", "l.rows = l.facts.least == 1;", "l.rows = true;", "sim_ranks"),
+    ("runtime/cli_sim_policy.c", "if (!code && l.facts.least < 1) code", "if (!code && l.facts.least > 1) code", "sim_ranks"),
     ("runtime/cli_sim_policy.c", "(rows[i].exact || !exact)", "(rows[i].exact || exact)", "sim_ranks"),
     ("runtime/cli_sim_policy.c", "overlap_s.most < best->overlap_s.most", "overlap_s.most > best->overlap_s.most", "sim_ranks"),
     ("runtime/sim_replay.c", "return x->p->unpacked(x->p->user, travel, rank) * x->p->copy_s;", "return 0;", "sim_ranks"),
