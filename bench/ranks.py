@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Several processes that train one model: whether their bits are those of one process, what they send, what they need.
 
-usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [policies] [options]
+usage: ranks.py BUILD [bits] [columns] [memory] [link] [scaling] [policies] [elastic] [options]
 
 bits      losses, metrics and weights of six networks on four data sets, split in 1 to 16 parts by every method, beside one process
 columns   columns that processes exchange for a GCN 602 -> 16 -> 41, and bytes for an R-MAT graph, beside what others' schemes would send
@@ -9,12 +9,14 @@ memory    the peak of each process, measured and planned, for a graph of the siz
 link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process; what computing hides of what travels
 scaling   simulated: weak scaling to 1,024 ranks, of a graph of communities, one a rank, and of an R-MAT graph, as many rows a rank
 policies  accuracy and bytes of an epoch of training with rows of peers that are late, or drawn: four processes, several seeds
+elastic   what it costs to go on from a checkpoint with another number of processes, beside an epoch
 
 Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
 """
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -138,7 +140,7 @@ def network(data, layer):
         args.append("edge_type: edge index[R]")
         sizes.append("R=%d" % (45 if data == "aifb" else 5))
     graphs = data == "tu_proteins"
-    body = "param u: [K] = normal(0, 1)\n  param v: [K] = normal(0, 1)\n  x = log(1 + indegree) * u + v\n  " if data == "aifb" else ""
+    body = BY_DEGREE if data == "aifb" else ""
     sizes += ["K=16"] * (data == "aifb" or layer == "vectors")
     body += LAYERS[layer] + "\n"
     body += "  last = linear(O = C)\n  return last(%s)" % ("readout_sum(h)" if graphs else "h")
@@ -222,10 +224,14 @@ def bits(b, a):
 # ---- columns -------------------------------------------------------------------------------------------------------
 
 
-def two_layers(layer, width):
-    body = "a = %s(O = %d)\n  b = %s(O = C)\n  return b(relu(a(x)))" % (layer, width, layer)
-    return "model net(x: node[F]) -> node[C] {\n  %s\n}\n" % body + TRAIN % {"call": "data.x", "y": "y"}
+# what a node without features has: a trained function of its degree
+BY_DEGREE = "param u: [K] = normal(0, 1)\n  param v: [K] = normal(0, 1)\n  x = log(1 + indegree) * u + v\n  "
 
+
+def two_layers(layer, width, features=True):
+    body = "a = %s(O = %d)\n  b = %s(O = C)\n  return b(relu(a(x)))" % (layer, width, layer)
+    return "model net(%s) -> node[C] {\n  %s\n}\n" % ("x: node[F]" if features else "", ("" if features else BY_DEGREE) + body) + TRAIN % {
+        "call": "data.x" if features else "", "y": "y"}
 
 
 def planned(b, program, parts, *more):
@@ -248,7 +254,7 @@ def columns(b, a):
                 return mb(sum(x["rows"] * x["row_bytes"] for x in travels if x["once"] == once and x["kind"] in kinds))
             n, halo = says["nodes"], says["halo"]
             widths = [x["row_bytes"] // 4 for x in exact if x["kind"] == "rows" and not x["once"]]
-            rows.append([k, method, halo, size(exact, False, "rows"), size(exact, False, "operands", "results"),
+            rows.append([k, method, halo, size(exact, False, "rows"), size(exact, False, "operands", "partials", "results"),
                          size(exact, True, "rows", "operands", "results"), size(local, False, "partials", "results"),
                          mb(4 * 675 * n * (k - 1)), mb(4 * 64 * halo), mb(4 * 32 * halo)])
     print("\n%d columns an epoch: %s." % (sum(widths), " + ".join(map(str, widths))))
@@ -451,7 +457,8 @@ def policies(b, a):
     for data in a.data or ["cora", "facebook_pages", "github_social"]:
         if not os.path.exists(b.path(data)):
             with_files(b, data)
-        program = b.build(data + "-two", two_layers("gcn", 16), b.path(data))
+        features = any(f.startswith("x") for f in os.listdir(b.path(data)))
+        program = b.build(data + "-two", two_layers("gcn", 16, features), b.path(data), *([] if features else ["--set", "K=16"]))
         parts = b.parts(b.path(data), 4, method)[0]
         once, exact = [sum(t["rows"] * t["row_bytes"] for t in json.loads(b.run(program, "plan", "--data", parts, "--json", "--threads", 1, "--sums", s))
                            ["train_step"]["ranks"]["travels"] if t["once"] == first and t["kind"] != "rows") for s, first in (("local", True), ("exact", False))]
@@ -476,13 +483,41 @@ def policies(b, a):
     return False
 
 
+# ---- elastic -------------------------------------------------------------------------------------------------------
+
+ELASTIC = {"gcn, 64": two_layers("gcn", 64), "gcn, 256": two_layers("gcn", 256),
+           "gat, 8 x 32": two_layers("gcn", 64).replace("gcn(O = 64)", "gat(H = 8, D = 32)").replace("gcn(O = C)", "gat(H = 1, D = C)").replace("relu", "elu")}
+
+
+def elastic(b, a):
+    """CPU seconds of all processes together, which others that use the machine change little. A restart trains no epoch: processes start, load their parts, plan
+    what travels, send what is sent once, and compare their weights. Parts are made while others train."""
+    rows, method = [], "metis" if have_metis(b) else "ldg"
+    for data in a.data or ["facebook_pages"]:
+        with_files(b, data)
+        for name, text in ELASTIC.items():
+            program = b.build("elastic", text, b.path(data))
+            for before, after in ((4, 2), (2, 4)):
+                def spent(k, *more):
+                    parts, was = b.parts(b.path(data), k, method)[0], resource.getrusage(resource.RUSAGE_CHILDREN)
+                    b.run(program, "train", "--data", parts, "--ranks", k, "--threads", 1, "--deadline", 300, "--blas", "off", *more)
+                    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    return now.ru_utime + now.ru_stime - was.ru_utime - was.ru_stime
+                spent(before, "--epochs", 1, "--checkpoint", b.path("c.st"))
+                restart = min(spent(after, "--epochs", 1, "--resume", b.path("c.st")) for _ in range(3))
+                epoch = (spent(after, "--epochs", 11, "--resume", b.path("c.st")) - restart) / 10
+                rows.append([data, name, "%d, %d" % (before, after), "%.2f" % restart, "%.3f" % epoch, "%.1f" % (restart / epoch)])
+    table(["data", "network", "processes before, after", "restart, CPU s", "an epoch, CPU s", "restart, epochs"], rows)
+    return False
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling, policies; default all")
+    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link, scaling, policies, elastic; default all")
     ap.add_argument("--minutes", type=float, default=1e9, help="bits: begin no run after so many minutes, and say how many are left")
     ap.add_argument("--log", help="bits: a file that says what ran; runs that it has are not run again")
     ap.add_argument("--epochs", type=int, help="bits, policies: epochs of a run (20, 100)")
-    ap.add_argument("--data", type=lambda s: s.split(","), help="bits, policies: data sets")
+    ap.add_argument("--data", type=lambda s: s.split(","), help="bits, policies, elastic: data sets")
     ap.add_argument("--networks", type=lambda s: s.split(","), default=list(LAYERS), help="bits: networks")
     ap.add_argument("--ranks", type=lambda s: [int(x) for x in s.split(",")], default=RANKS, help="bits: numbers of processes")
     ap.add_argument("--nodes", type=int, default=16384, help="columns: nodes of the graph, with 10 edges each")
@@ -498,7 +533,7 @@ def main():
     ap.add_argument("--far", type=float, default=0.02, help="scaling: share of edges between communities")
     ap.add_argument("--topology", help="scaling: a file for --topology")
     a = ap.parse_args()
-    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling, "policies": policies}
+    every = {"bits": bits, "columns": columns, "memory": memory, "link": link, "scaling": scaling, "policies": policies, "elastic": elastic}
     for p in a.parts:
         if p not in every:
             ap.error("no part `%s`" % p)

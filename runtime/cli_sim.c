@@ -10,25 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Seat { /* what a rank shows the others while its program is planned */
-    const RtExec *e;
-    const RtRanks *ranks; /* NULL: there is one rank */
-    RtTravel *travels;    /* [n_travels] as rt_across_travels lists them */
-} Seat;
-
-typedef struct Sim {
-    const RtCli *c;
-    RtStatus *st; /* of rank 0, which tells */
-    int n;
-    bool json;
-    RtSimTopology topology;
-    RtStepTimes times;
-    bool measured;
-    Seat *seats; /* [n] */
-    /* of the program at hand: */
-    int64_t program, n_travels;
-    int64_t *listed; /* [n_travels] those of each run, in the order of steps, as rt_across_travels has them */
-} Sim;
+typedef RtCliSim Sim;
+typedef RtSimSeat Seat;
 
 /* ---- what the replay asks ---------------------------------------------------------------------------------------- */
 
@@ -42,15 +25,25 @@ static double step_s(const void *user, int rank, int64_t step)
 {
     const Sim *s = user;
     const RtExec *e = s->seats[rank].e;
+    step %= e->program->n_steps; /* of several runs, one behind the other */
     return scaled(s, step, e->across ? rt_across_work(e->across, step) : rt_exec_work(e, step));
 }
 
 static double bytes_to(const void *user, int64_t travel, int from, int to)
 {
     const Sim *s = user;
-    const RtTravel *t = &s->seats[from].travels[s->listed[travel]];
+    const RtSimListed *x = &s->listed[travel];
+    if (x->travel < 0) return rt_policy_round_bytes(s->seats[from].e->across, x->exchange, x->round, to);
+    const RtTravel *t = &s->seats[from].travels[x->travel];
     if (from == to && t->round >= 0) return (double)t->sum_bytes / s->n; /* a piece of it, by other shapes */
     return (double)rt_travel_rows(s->seats[from].e->across, t, to) * (double)t->row_bytes;
+}
+
+static double unpacked(const void *user, int64_t travel, int rank)
+{
+    const Sim *s = user;
+    const RtSimListed *x = &s->listed[travel];
+    return x->travel < 0 ? rt_policy_round_stored(s->seats[rank].e->across, x->exchange, x->round) : 0;
 }
 
 /* ---- which steps make and read what travels ---------------------------------------------------------------------- */
@@ -79,7 +72,7 @@ static bool writes(const RtExec *e, int64_t step, int64_t buffer)
     return false;
 }
 
-static RtSimTravel travel_of(const RtExec *e, const RtTravel *t)
+RtSimTravel rt_cli_sim_travel(const RtExec *e, const RtTravel *t)
 {
     RtSimTravel x = {.step = t->step,
                      .before = !strcmp(t->kind, "operands"),
@@ -106,11 +99,23 @@ static int64_t list_travels(Sim *s, bool built, RtSimTravel *out)
         for (int64_t i = 0; i < s->n_travels; i++) {
             const RtTravel *t = &seat->travels[i];
             if (t->once || (t->step < 0) != given || (!built && t->round > 0)) continue;
-            out[n] = travel_of(seat->e, t);
+            out[n] = rt_cli_sim_travel(seat->e, t);
             if (!built && t->round == 0) out[n].kind = RT_SIM_SUM;
-            s->listed[n++] = i;
+            s->listed[n++] = (RtSimListed){.travel = i};
         }
     return n;
+}
+
+RtSimProgram rt_cli_sim_program(const Sim *s, const RtSimTravel *travels)
+{
+    return (RtSimProgram){.n = s->n,
+                          .n_steps = s->seats[0].e->program->n_steps,
+                          .travels = travels,
+                          .copy_s = s->times.copy_s,
+                          .step_s = step_s,
+                          .bytes = bytes_to,
+                          .unpacked = unpacked,
+                          .user = s};
 }
 
 /* ---- a program --------------------------------------------------------------------------------------------------- */
@@ -157,13 +162,7 @@ static RtCode answer(Sim *s, Answer *a)
     RtSimTravel *travels;
     *a = (Answer){0};
     RT_TRY(rt_alloc(&travels, s->n_travels + 1, sizeof *travels, "a simulated run", s->st));
-    RtSimProgram p = {.n = s->n,
-                      .n_steps = e->program->n_steps,
-                      .travels = travels,
-                      .copy_s = s->times.copy_s,
-                      .step_s = step_s,
-                      .bytes = bytes_to,
-                      .user = s};
+    RtSimProgram p = rt_cli_sim_program(s, travels);
     for (int q = 0; q < s->n; q++)
         for (int64_t i = 0; i < s->n_travels; i++)
             if (s->seats[q].travels[i].once) a->once += s->seats[q].travels[i].bytes_out;
@@ -261,7 +260,7 @@ static RtCode tell_program(Sim *s, RtStatus *st)
 
 /* ---- a rank ------------------------------------------------------------------------------------------------------ */
 
-static RtCode show(Sim *s, const RtSession *session, int64_t program, RtExec **e, RtStatus *st)
+RtCode rt_cli_sim_show(Sim *s, const RtSession *session, int64_t program, RtExec **e, RtStatus *st)
 {
     Seat *seat = &s->seats[session->ranks ? session->ranks->rank : 0];
     RtExecOptions o = session->exec;
@@ -285,17 +284,19 @@ static RtCode plan_rank(void *user, RtPeers *peers, RtStatus *st)
     own.st = st;
     own.values[OPT_THREADS] = "1";
     own.values[OPT_BLAS] = "off";
+    own.values[OPT_POLICY] = NULL; /* policies come behind exact training */
     RT_TRY(rt_session_open(&own, &(RtDataOptions){.draw = true}, &session));
     RtCode code = RT_OK;
     for (int64_t p = 0; p < own.model->n_programs && !code; p++) {
         RtExec *e = NULL;
-        code = show(s, &session, p, &e, st);
+        code = rt_cli_sim_show(s, &session, p, &e, st);
         if (!code) code = rt_peers_agree(peers, code, st); /* all are there */
         if (!code) code = rt_peers_agree(peers, rank == 0 ? tell_program(s, st) : RT_OK, st);
         free(s->seats[rank].travels);
         s->seats[rank] = (Seat){0};
         rt_exec_free(e);
     }
+    if (!code && rt_cli_sim_has_policies(s->c)) code = rt_cli_sim_policies(s, &session, peers, st);
     rt_session_close(&session);
     return code;
 }
@@ -330,8 +331,8 @@ static void print_head(const Sim *s)
 
 bool rt_cli_is_sim(const RtCli *c)
 {
-    const char *transport = c->values[OPT_TRANSPORT];
-    return c->command == CMD_PLAN && transport && !strcmp(transport, "sim");
+    const char *transport = c->values[OPT_TRANSPORT], *policy = c->values[OPT_POLICY];
+    return c->command == CMD_PLAN && ((transport && !strcmp(transport, "sim")) || (policy && !strcmp(policy, "auto")));
 }
 
 RtCode rt_cli_sim(RtCli *c)
@@ -341,9 +342,8 @@ RtCode rt_cli_sim(RtCli *c)
     if (c->values[OPT_RANKS])
         return rt_fail(c->st, RT_E_CLI_VALUE, "--ranks", "leave it out",
                        "as many ranks are simulated as there are parts");
-    if (c->values[OPT_POLICY])
-        return rt_fail(c->st, RT_E_CLI_VALUE, "--policy", "leave out --transport sim, or the policy",
-                       "exact training is what is simulated");
+    if (rt_cli_sim_has_policies(c) && strcmp(c->values[OPT_POLICY], "auto"))
+        RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &(RtPolicy){0}, c->st));
     RT_TRY(rt_cli_ranks_refuse(c));
     if (!rt_is_partition(c->values[OPT_DATA]))
         return rt_fail(c->st, RT_E_RANKS_PARTS, c->values[OPT_DATA], NULL, "found no parts, wanted some to simulate");

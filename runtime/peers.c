@@ -438,7 +438,8 @@ RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int6
     return begin_at(p, *flight, EXCHANGE, site, st);
 }
 
-static void links_gather(const RtPeers *p, Link *links, const void *out, const int64_t *bytes, char *in)
+static void links_gather(const RtPeers *p, Link *links, const bool *among, const void *out, const int64_t *bytes,
+                         char *in)
 {
     RtMove own = {NULL, bytes[p->rank]};
     for (int q = 0; q < p->n; q++) {
@@ -446,15 +447,26 @@ static void links_gather(const RtPeers *p, Link *links, const void *out, const i
         if (q == p->rank) own.p = out ? (char *)(uintptr_t)out : in;
         if (bytes[q] > 0) in += bytes[q];
     }
-    for (int q = 0; q < p->n; q++) links[q].out = own;
+    for (int q = 0; q < p->n; q++) links[q].out = !among || among[q] ? own : (RtMove){own.p, 0};
 }
 
 RtCode rt_peers_gather_begin(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, int *flight,
                              RtStatus *st)
 {
     RT_TRY(flight_take(p, flight, st));
-    links_gather(p, p->flights[*flight].links, out, bytes, in);
+    links_gather(p, p->flights[*flight].links, NULL, out, bytes, in);
     return begin_at(p, *flight, GATHER, site, st);
+}
+
+RtCode rt_peers_gather_among(RtPeers *p, int site, const bool *among, const void *out, const int64_t *bytes, void *in,
+                             RtStatus *st)
+{
+    int flight;
+    for (int q = 0; q < p->n; q++) assert(among[q] ? among[p->rank] : !bytes[q]);
+    RT_TRY(flight_take(p, &flight, st));
+    links_gather(p, p->flights[flight].links, among, out, bytes, in);
+    RT_TRY(begin_at(p, flight, GATHER, site, st));
+    return rt_peers_finish(p, flight, st);
 }
 
 RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st)
@@ -513,7 +525,7 @@ static RtCode gather_apart(RtPeers *p, Kind kind, uint32_t site, const void *out
 {
     int flight;
     RT_TRY(flight_take(p, &flight, st));
-    links_gather(p, p->flights[flight].links, out, bytes, in);
+    links_gather(p, p->flights[flight].links, NULL, out, bytes, in);
     RT_TRY(flight_begin(p, flight, kind, site, NULL, st));
     return flight_finish(p, flight, st);
 }

@@ -38,6 +38,10 @@ RtCode rt_peers_exchange(RtPeers *p, int site, const void *out, const int64_t *o
 /* in[] gets what every process gives, by rank: bytes[q] of each (known to all). out may be NULL if this process's own
    part lies in `in` already. */
 RtCode rt_peers_gather(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, RtStatus *st);
+/* The same inside of groups, by all processes at once: among[n] are those of this process's group, itself with them.
+   bytes[q] is 0 for others. */
+RtCode rt_peers_gather_among(RtPeers *p, int site, const bool *among, const void *out, const int64_t *bytes, void *in,
+                             RtStatus *st);
 /* The same calls in two halves, between which this process computes: *flight is the number of a call that was begun, until
    rt_peers_finish. Any number of calls may be in flight, and finished in any order; calls that are not halved may be made
    meanwhile. Memory to and from which is sent belongs to the call until it is finished; the sizes do not. Nothing moves

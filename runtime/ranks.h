@@ -146,6 +146,7 @@ typedef struct RtTravel { /* what travels each time that a program runs */
     int64_t buffer;
     const int64_t *rows_to; /* [ranks] also to itself; NULL: what rt_travel_rows says */
     int64_t rounds;
+    int64_t exchange;     /* of rows: its number, from 0 on; else -1 */
     int64_t divided, sum; /* a sum that processes merge together, and */
     int round;            /* which of its rounds it is; -1: of none */
     int64_t sum_bytes;
@@ -162,6 +163,26 @@ typedef struct RtPolicyBytes {
     int64_t votes, rounds;
 } RtPolicyBytes;
 bool rt_policy_bytes(const struct RtAcross *a, RtPolicyBytes *out); /* false: all travel, as rt_across_travels says */
+
+/* For who simulates a program under its policy. What takes the place of an exchange travels in rounds, one behind the other;
+   numbers behind those of exchanges are sums that are sent back (bns). */
+typedef struct RtPolicyFacts {
+    double least, most; /* share of runs in which rows travel; where values decide, at least and at most */
+    bool votes;         /* the first round of each exchange says whether rows travel */
+    bool packed;        /* rows are packed for each process; else those lie side by side that are sent */
+    bool late;          /* rows are read in the next run, and travel until then */
+    bool overlaps;      /* steps are computed while other things travel */
+    bool exact;         /* the bits of training without a policy */
+    int64_t n_exchanges, n_pushes;
+} RtPolicyFacts;
+void rt_policy_facts(const struct RtAcross *a, RtPolicyFacts *out);
+int64_t rt_policy_rounds(const struct RtAcross *a, int64_t exchange);
+/* From this process to another, in the mean of runs in which rows travel. */
+double rt_policy_round_bytes(const struct RtAcross *a, int64_t exchange, int64_t round, int to);
+/* What this process stores, row by row, of what comes in a round of rows that are not packed. */
+double rt_policy_round_stored(const struct RtAcross *a, int64_t exchange, int64_t round);
+/* The step that makes a sum that is sent back, and its buffer. */
+int64_t rt_policy_push_step(const struct RtAcross *a, int64_t exchange, int64_t *buffer);
 
 /* Bytes that a step moves by its cost formula, or operations where it says no bytes: of this process's share of it, of one process that has the
    whole graph, and of a program that no processes share. */

@@ -177,7 +177,10 @@ RtCode rt_sample_make(RtAcross *a, double share, struct RtSample **p, RtStatus *
 void rt_sample_free(struct RtSample *p);
 /* Whether values of a step may have gradients: all that is not of inputs and random numbers alone. */
 bool rt_sample_trains(const RtAcross *a, int64_t step);
-double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t *rounds); /* of a run, in the mean */
+int64_t rt_sample_pushes(const struct RtSample *p); /* sums that are sent back, numbered behind the exchanges */
+int64_t rt_sample_push_step(const RtAcross *a, const struct RtSample *p, int64_t exchange, int64_t *buffer);
+bool rt_sample_travels(const struct RtSample *p, int64_t exchange);
+double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t exchange, int to); /* in the mean */
 void rt_sample_begin(const RtAcross *a, struct RtSample *p);
 RtCode rt_sample_run(RtAcross *a, const struct RtSample *p, int64_t exchange, RtStatus *st);
 RtCode rt_sample_push(RtAcross *a, const struct RtSample *p, int64_t step, RtStatus *st);

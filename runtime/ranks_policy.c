@@ -7,6 +7,8 @@
      pipegcn    what is sent in run t is read in run t + 1, and travels until then
      bns        of rows that sums over edges read, some that are drawn (ranks_sample.c)
      cagnet1d   each process in turn sends all rows that it owns to all; each stores those that it reads
+     cagnet15d  the same in groups of c processes side by side, each of which got before what those at its place in all
+                groups own
 
    docs/distributed.md names the systems and says what each costs. What is decided by one process alone is a vote that
    all gather first. */
@@ -28,8 +30,8 @@ typedef struct Kept {
     int64_t *came;     /* [n_in] the run in which each was sent */
     int64_t sent_at;   /* the run in which this process sent last */
     int64_t interval;  /* sancus=m2: runs until it sends again */
-    int64_t *at_owner; /* cagnet1d: [n_in] which of its owner's rows each is */
-    int64_t *owned;    /* cagnet1d: [ranks] rows of the space that each process owns */
+    int64_t *at_owner; /* cagnet: [n_in] which of its owner's rows each is */
+    int64_t *owned;    /* cagnet: [ranks] rows of the space that each process owns */
     RtBlock block;
 } Kept;
 
@@ -52,7 +54,7 @@ struct RtPolicyRow {
     /* Whether a row travels from a process with such a vote. All say the same of it. */
     bool (*travels)(const RtPolicyRun *p, bool vote, int64_t key);
     bool late;                               /* what comes is read in the next run, until which it travels */
-    bool in_turn;                            /* each process in turn sends all that it owns */
+    bool in_turn;                            /* each process in turn sends all that it has, to its group */
     bool drawn;                              /* rows are drawn, and nothing is kept */
     int64_t (*oldest)(const RtPolicyRun *p); /* runs between sending and reading a row, at most */
     double (*lowest)(const RtPolicyRun *p),
@@ -174,6 +176,7 @@ static const RtPolicyRow policies[] = {
     {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one, .lowest = all_of, .highest = all_of},
     {.form = "bns=p", .least = 1e-9, .most = 1, .drawn = true},
     {.form = "cagnet1d", .in_turn = true},
+    {.form = "cagnet15d=c", .whole = true, .least = 1, .most = RT_PEERS_MOST, .in_turn = true},
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, NAMES = 2 /* of exact training */ };
 
@@ -223,6 +226,43 @@ RtCode rt_policy_parse(const char *text, RtPolicy *p, RtStatus *st)
 
 /* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
+/* cagnet: processes of a group. One at the place i of its group has what all at that place own: sent[q] of each. */
+static int places(const RtAcross *a) { return a->policy->a > 0 ? (int)a->policy->a : a->r->n; }
+
+static int64_t owned_at(const RtAcross *a, const Kept *k, int place, int64_t row_bytes, int64_t *sent)
+{
+    int64_t sum = 0;
+    for (int q = 0; q < a->r->n; q++) {
+        sent[q] = q % places(a) == place ? k->owned[q] * row_bytes : 0;
+        sum += sent[q];
+    }
+    return sum;
+}
+
+/* What the process at its place has, where that is more than it owns, and what comes from another one. */
+static int64_t turns_room(const RtAcross *a, const Kept *k, int64_t row_bytes)
+{
+    int64_t sent[RT_PEERS_MOST], most = 0, n = places(a);
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = owned_at(a, k, i, row_bytes, sent);
+        most = bytes > most ? bytes : most;
+    }
+    return n < a->r->n ? most + owned_at(a, k, a->r->rank % (int)n, row_bytes, sent) : most;
+}
+
+static int64_t rounds_in_turn(const RtAcross *a) { return places(a) + (places(a) < a->r->n); }
+
+/* To those at its place in other groups, in the first round of a run with several groups; then, in the round of its place,
+   all that these own to its group. */
+static int64_t bytes_in_turn(const RtAcross *a, const Kept *k, int64_t row_bytes, int64_t round, int to)
+{
+    int64_t sent[RT_PEERS_MOST];
+    int c = places(a), rank = a->r->rank, place = (int)round - (c < a->r->n);
+    if (to == rank) return 0;
+    if (place < 0) return to % c == rank % c ? k->owned[rank] * row_bytes : 0;
+    return place == rank % c && to / c == rank / c ? owned_at(a, k, place, row_bytes, sent) : 0;
+}
+
 /* Which of its owner's rows each one is that comes here, and how many each process owns. */
 static RtCode ask_owners(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
 {
@@ -236,10 +276,8 @@ static RtCode ask_owners(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st
     RtCode code = rt_ship_run(r, &x->ship, RT_SITE_SETUP, mine, there, 8, there + n, st);
     if (!code) code = rt_peers_gather(r->peers, RT_SITE_SETUP, &r->spaces[space].owned, bytes, k->owned, st);
     for (int64_t i = 0; i < x->ship.n_in && !code; i++) k->at_owner[i] = there[x->ship.in[i]];
-    for (int q = 0; q < r->n && !code; q++) {
-        int64_t room = rt_size(k->owned[q], x->row_bytes);
-        if (room > a->room_bytes) a->room_bytes = room;
-    }
+    int64_t room = code ? 0 : turns_room(a, k, x->row_bytes);
+    if (room > a->room_bytes) a->room_bytes = room;
     rt_block_free(&scratch);
     return code;
 }
@@ -276,6 +314,9 @@ RtCode rt_policy_make(RtAcross *a, RtStatus *st)
     RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
     *a->policy = (RtPolicyRun){
         .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
+    if (given->is->in_turn && a->r->n % places(a))
+        return rt_fail(st, RT_E_RANKS_POLICY, "--policy", "c is a divisor of the number of processes",
+                       "%d processes are no groups of %d", a->r->n, places(a));
     if (given->is->drawn) return rt_sample_make(a, given->a, &a->policy->sample, st);
     RT_TRY(rt_alloc(&a->policy->kept, a->n_exchanges, sizeof(Kept), what, st));
     for (int64_t i = 0; i < a->n_exchanges; i++) RT_TRY(make_kept(a, &a->exchanges[i], &a->policy->kept[i], st));
@@ -318,20 +359,72 @@ RtCode rt_policy_bind(RtAcross *a, RtStatus *st)
     return rt_policy_settle(a, st);
 }
 
-bool rt_policy_bytes(const RtAcross *a, RtPolicyBytes *out)
+void rt_policy_facts(const RtAcross *a, RtPolicyFacts *out)
 {
     const RtPolicyRun *p = a->policy;
+    const RtPolicyRow *is = p ? p->is : NULL;
+    bool in_runs = is && is->lowest && is->travels != by_key; /* else some rows travel in each run */
+    *out = (RtPolicyFacts){.least = in_runs ? is->lowest(p) : 1,
+                           .most = in_runs ? is->highest(p) : 1,
+                           .votes = is && is->vote,
+                           .packed = !is || !is->in_turn,
+                           .late = is && is->late,
+                           .overlaps = !rt_policy_draws(a),
+                           .exact = !is || is->in_turn,
+                           .n_exchanges = a->n_exchanges,
+                           .n_pushes = p && p->sample ? rt_sample_pushes(p->sample) : 0};
+}
+
+int64_t rt_policy_push_step(const RtAcross *a, int64_t exchange, int64_t *buffer)
+{
+    return rt_sample_push_step(a, a->policy->sample, exchange, buffer);
+}
+
+int64_t rt_policy_rounds(const RtAcross *a, int64_t exchange)
+{
+    const RtPolicyRun *p = a->policy;
+    if (!p) return 1;
+    if (p->sample) return rt_sample_travels(p->sample, exchange);
+    return p->is->in_turn ? rounds_in_turn(a) : p->is->vote ? 2 : 1;
+}
+
+double rt_policy_round_bytes(const RtAcross *a, int64_t exchange, int64_t round, int to)
+{
+    const RtPolicyRun *p = a->policy;
+    if (to == a->r->rank) return 0;
+    if (p && p->sample) return rt_sample_bytes(a, p->sample, exchange, to);
+    const RtExchange *x = &a->exchanges[exchange];
+    if (p && p->is->in_turn) return (double)bytes_in_turn(a, &p->kept[exchange], x->row_bytes, round, to);
+    if (p && p->is->vote && !round) return 1;
+    return (double)(x->ship.out_n[to] * x->row_bytes) * (p && p->is->travels == by_key ? of_a(p) : 1);
+}
+
+double rt_policy_round_stored(const RtAcross *a, int64_t exchange, int64_t round)
+{
+    double rows = 0;
+    if (!a->policy || !a->policy->is->in_turn) return 0;
+    int c = places(a), own = a->r->rank % c, place = (int)round - (c < a->r->n);
+    if (place < 0) place = own;
+    else if (place == own) return 0;
+    for (int q = place; q < a->r->n; q += c) rows += (double)a->exchanges[exchange].ship.in_n[q];
+    return rows * (double)a->exchanges[exchange].row_bytes;
+}
+
+bool rt_policy_bytes(const RtAcross *a, RtPolicyBytes *out)
+{
+    RtPolicyFacts f;
     *out = (RtPolicyBytes){0};
-    if (!p) return false;
-    if (p->sample) out->least = out->most = rt_sample_bytes(a, p->sample, &out->rounds);
-    for (int64_t i = 0; i < p->n_exchanges && !p->sample; i++) {
-        const RtExchange *x = &a->exchanges[i];
-        double rows = (double)(rt_ship_rows_out(a->r, &x->ship) * x->row_bytes);
-        if (p->is->in_turn) rows = (double)(p->kept[i].owned[a->r->rank] * (a->r->n - 1) * x->row_bytes);
-        out->least += rows * (p->is->in_turn ? 1 : p->is->lowest(p));
-        out->most += rows * (p->is->in_turn ? 1 : p->is->highest(p));
-        out->rounds += p->is->in_turn ? a->r->n : p->is->vote ? 2 : 1;
-        out->votes += p->is->vote ? a->r->n - 1 : 0;
+    if (!a->policy) return false;
+    rt_policy_facts(a, &f);
+    for (int64_t i = 0; i < f.n_exchanges + f.n_pushes; i++) {
+        int64_t rounds = rt_policy_rounds(a, i);
+        double bytes = 0;
+        for (int64_t k = f.votes; k < rounds; k++)
+            for (int q = 0; q < a->r->n; q++) bytes += rt_policy_round_bytes(a, i, k, q);
+        out->least += bytes * f.least;
+        out->most += bytes * f.most;
+        out->rounds += rounds;
+        out->votes += f.votes ? a->r->n - 1 : 0;
     }
     return true;
 }
@@ -439,18 +532,45 @@ static RtCode run_late(RtAcross *a, int64_t exchange, RtStatus *st)
     return a->overlap ? RT_OK : settle(a, k, st);
 }
 
+/* Rows that came from those at a place, by process, to where this one reads them. */
+static void take_whole(const RtAcross *a, const RtExchange *x, const Kept *k, int place, const char *came)
+{
+    char *rows = a->e->buffers[x->buffer];
+    int64_t w = x->row_bytes, i = 0;
+    for (int q = 0; q < a->r->n; q++) {
+        bool here = q % places(a) == place;
+        for (int64_t end = i + x->ship.in_n[q]; i < end; i++)
+            if (here) memcpy(rows + x->ship.in[i] * w, came + k->at_owner[i] * w, (size_t)w);
+        if (here) came += k->owned[q] * w;
+    }
+}
+
 static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
 {
     const RtExchange *x = &a->exchanges[exchange];
-    const Kept *k = &a->policy->kept[exchange];
-    int64_t bytes[RT_PEERS_MOST], i = 0, w = x->row_bytes, own = k->owned[a->r->rank] * w;
-    char *rows = a->e->buffers[x->buffer], *in = across_room(a);
-    RT_TRY(rt_peers_predict(a->r->peers, x->site, own * (a->r->n - 1), a->r->n, st));
-    for (int q = 0; q < a->r->n; q++) {
-        for (int s = 0; s < a->r->n; s++) bytes[s] = s == q ? k->owned[q] * w : 0;
-        RT_TRY(rt_peers_gather(a->r->peers, x->site, rows, bytes, in, st));
-        for (int64_t end = i + x->ship.in_n[q]; i < end; i++)
-            memcpy(rows + x->ship.in[i] * w, in + k->at_owner[i] * w, (size_t)w);
+    const Kept *kept = &a->policy->kept[exchange];
+    int64_t bytes[RT_PEERS_MOST], sent = 0, w = x->row_bytes;
+    int rank = a->r->rank, n = a->r->n, c = places(a), own = rank % c;
+    bool among[RT_PEERS_MOST];
+    char *has = a->e->buffers[x->buffer], *in = across_room(a);
+    for (int64_t k = 0; k < rounds_in_turn(a); k++)
+        for (int q = 0; q < n; q++) sent += bytes_in_turn(a, kept, w, k, q);
+    RT_TRY(rt_peers_predict(a->r->peers, x->site, sent, rounds_in_turn(a), st));
+    for (int q = 0; q < n; q++) among[q] = q % c == own;
+    if (c < n) {
+        int64_t own_bytes = owned_at(a, kept, own, w, bytes);
+        RT_TRY(rt_peers_gather_among(a->r->peers, x->site, among, has, bytes, in, st));
+        has = in;
+        in += own_bytes;
+        take_whole(a, x, kept, own, has);
+    }
+    for (int q = 0; q < n; q++) among[q] = q / c == rank / c;
+    for (int place = 0; place < c; place++) {
+        int64_t all = owned_at(a, kept, place, w, bytes);
+        for (int q = 0; q < n; q++) bytes[q] = among[q] && q % c == place ? all : 0;
+        char *from = place == own ? has : in;
+        RT_TRY(rt_peers_gather_among(a->r->peers, x->site, among, place == own ? has : NULL, bytes, from, st));
+        if (place != own) take_whole(a, x, kept, place, from);
     }
     return RT_OK;
 }

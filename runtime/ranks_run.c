@@ -16,6 +16,7 @@ typedef struct Listing {
 
 static void list_travel(Listing *l, RtTravel t)
 {
+    if (strcmp(t.kind, "rows")) t.exchange = -1;
     t.name = rt_string(l->a->e->model, across_buffer(l->a, t.buffer)->name);
     t.bytes_out = t.rows_out * t.row_bytes;
     if (l->out) l->out[l->n] = t;
@@ -107,6 +108,7 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
                                        .row_bytes = x->row_bytes,
                                        .rows_out = rt_ship_rows_out(a->r, &x->ship),
                                        .site = x->site,
+                                       .exchange = exchange - 1,
                                        .rounds = 1,
                                        .rows_to = x->ship.out_n,
                                        .round = -1});

@@ -304,23 +304,30 @@ static int64_t drawn_of(double share, int64_t n)
     return n && !s ? 1 : s;
 }
 
-double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t *rounds)
+int64_t rt_sample_pushes(const struct RtSample *p) { return p->n_pushes; }
+
+int64_t rt_sample_push_step(const RtAcross *a, const struct RtSample *p, int64_t exchange, int64_t *buffer)
 {
-    double bytes = 0;
-    *rounds = p->n_pushes;
-    for (int64_t k = 0; k < p->n_pulls; k++) {
-        const RtExchange *x = &a->exchanges[k];
-        const int64_t *border = p->pulls[k].border->ship.out_n;
-        *rounds += !p->pulls[k].zero;
-        for (int q = 0; q < a->r->n && !p->pulls[k].zero; q++) /* its rows are some of those that are drawn from */
-            if (border[q])
-                bytes += (double)(drawn_of(p->share, border[q]) * x->ship.out_n[q] * x->row_bytes) / (double)border[q];
+    const Push *x = &p->pushes[exchange - a->n_exchanges];
+    *buffer = x->buffer;
+    return x->step;
+}
+
+bool rt_sample_travels(const struct RtSample *p, int64_t exchange)
+{
+    return exchange >= p->n_pulls || !p->pulls[exchange].zero;
+}
+
+double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t exchange, int to)
+{
+    if (exchange >= p->n_pulls) {
+        const Push *x = &p->pushes[exchange - p->n_pulls];
+        return (double)(drawn_of(p->share, x->border->ship.in_n[to]) * across_row_bytes(a, x->buffer));
     }
-    for (int64_t k = 0; k < p->n_pushes; k++)
-        for (int q = 0; q < a->r->n; q++)
-            bytes += (double)(drawn_of(p->share, p->pushes[k].border->ship.in_n[q]) *
-                              across_row_bytes(a, p->pushes[k].buffer));
-    return bytes;
+    const RtExchange *x = &a->exchanges[exchange];
+    int64_t border = p->pulls[exchange].border->ship.out_n[to]; /* its rows are some of those that are drawn from */
+    if (p->pulls[exchange].zero || !border) return 0;
+    return (double)(drawn_of(p->share, border) * x->ship.out_n[to] * x->row_bytes) / (double)border;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */

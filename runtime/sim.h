@@ -123,6 +123,8 @@ typedef struct RtSimProgram {
     double (*step_s)(const void *user, int rank, int64_t step);
     /* from one rank to another; of gathers and sums: of the first's piece */
     double (*bytes)(const void *user, int64_t travel, int from, int to);
+    /* bytes that a rank unpacks of a round; NULL: none */
+    double (*unpacked)(const void *user, int64_t travel, int rank);
     const void *user;
 } RtSimProgram;
 typedef struct RtSimResult {

@@ -47,7 +47,10 @@ static void replay_free(Replay *x)
 static double copying(const Replay *x, int64_t travel, int rank, bool receives)
 {
     double bytes = 0;
-    if (x->p->travels[travel].kind != RT_SIM_ROWS || x->p->copy_s == 0) return 0;
+    RtSimKind kind = x->p->travels[travel].kind;
+    if (kind == RT_SIM_ROUND && receives && x->p->unpacked)
+        return x->p->unpacked(x->p->user, travel, rank) * x->p->copy_s;
+    if (kind != RT_SIM_ROWS || x->p->copy_s == 0) return 0;
     for (int q = 0; q < x->p->n; q++)
         if (q != rank) bytes += x->p->bytes(x->p->user, travel, receives ? q : rank, receives ? rank : q);
     return bytes * x->p->copy_s;
@@ -179,17 +182,26 @@ static RtCode sort_travels(const Replay *x, int64_t *list, int n)
     return RT_OK;
 }
 
+/* Behind a transfer and those that follow it. */
+static int64_t chain_end(const Replay *x, int64_t k)
+{
+    do k++;
+    while (k < x->p->n_travels && x->p->travels[k].follows);
+    return k;
+}
+
 /* Begins a transfer, and behind it those that follow it: they are there when the last of them is. */
 static RtCode begin_one(Replay *x, int64_t k)
 {
     double *there = x->there + k * x->p->n;
-    copy_rows(x, k, false);
+    int64_t end = chain_end(x, k);
+    for (int64_t i = k; i < end; i++) copy_rows(x, i, false);
     for (int q = 0; q < x->p->n; q++) there[q] = x->clock[q];
     x->begun[k] = true;
-    do {
+    for (; k < end; k++) {
         RT_TRY(carry(x, k, false, there));
         for (int q = 0; q < x->p->n; q++) there[q] = fmax(there[q], x->finish[q]);
-    } while (++k < x->p->n_travels && x->p->travels[k].follows);
+    }
     return RT_OK;
 }
 
@@ -212,7 +224,7 @@ static void wait_for_read(Replay *x, int64_t step)
     for (int64_t k = 0; k < x->p->n_travels; k++) {
         if (!x->begun[k] || x->p->travels[k].reader != step) continue;
         wait_until(x, x->there + k * x->p->n);
-        copy_rows(x, k, true);
+        for (int64_t i = k; i < chain_end(x, k); i++) copy_rows(x, i, true);
         x->begun[k] = false;
     }
 }

@@ -65,7 +65,7 @@ def unpredicted(sites):
     return None
 
 
-EXACT = ["halo", "bns=1", "sancus=m1:1", "sancus=m2:1:1", "sancus=m3:0:1", "sancus=m3:0:5", "distgnn=0", "distgnn=1", "cagnet1d"]
+EXACT = ["halo", "bns=1", "sancus=m1:1", "sancus=m2:1:1", "sancus=m3:0:1", "sancus=m3:0:5", "distgnn=0", "distgnn=1", "cagnet15d=1", "cagnet1d"]
 LATE = ["sancus=m1:3", "sancus=m2:1:4", "sancus=m3:0.1:4", "sancus=m3:1e30:3", "distgnn=3", "pipegcn"]
 
 
@@ -209,18 +209,24 @@ def test_not_linear():
 
 
 def test_in_turn():
-    """Of an exchange of width F n (P - 1) / P rows go to each process, one round for each that sends."""
-    k = 3
-    says = parts(k)[1]
-    _, sites = train("gcn", k, "cagnet1d", epochs=2)
-    for s in sites:
-        if not s["name"].startswith("train_step: rows"):
-            continue
-        widths = {r["bytes_in"] / 4 / 2 / (says["nodes"] - says["ranks"][q]["owned"]) for q, r in enumerate(s["by_rank"])}
-        total = sum(r["bytes_out"] for r in s["by_rank"])
-        width = widths.pop()
-        box.report("cagnet1d_bytes", (widths and "other widths") or (total != 2 * 4 * width * says["nodes"] * (k - 1) and "%d bytes" % total) or
-                   (any(r["rounds"] != 2 * k for r in s["by_rank"]) and "other rounds") or (width not in (3, 16) and "width %s" % width))
+    """Of an exchange of width F n (P - 1) / P rows go to each process, one round for each that sends. In groups of c, a process sends its own rows to P / c - 1
+    others and then those of all at its place to c - 1. Weights are those of exact training."""
+    for k, c in ((3, 3), (4, 2), (6, 2), (6, 3)):
+        policy = "cagnet15d=%d" % c if c < k else "cagnet1d"
+        says = parts(k)[1]
+        owned = [r["owned"] for r in says["ranks"]]
+        exact, _ = train("gcn", k, None, epochs=2)
+        weights, sites = train("gcn", k, policy, epochs=2)
+        box.report("%s_of_%d" % (policy, k), weights != exact and "other weights" or unpredicted(sites))
+        seen = [s["by_rank"] for s in sites if s["name"].startswith("train_step: rows")]
+        for ranks in seen:
+            width = ranks[0]["bytes_in"] / 8 / (says["nodes"] - owned[0])
+            want = [(2 * 4 * width * (owned[q] * (k // c - 1) + sum(owned[q % c::c]) * (c - 1)), 2 * 4 * width * (says["nodes"] - owned[q]), 2 * (c + (c < k)))
+                    for q in range(k)]
+            sent = [(r["bytes_out"], r["bytes_in"], r["rounds"]) for r in ranks]
+            box.report("%s_of_%d_bytes" % (policy, k), (sent != want and "%s, wanted %s" % (sent, want)) or (width not in (3, 16) and "width %s" % width))
+        box.report("%s_of_%d_seen" % (policy, k), not seen and "no rows travel")
+    box.refuses("no_groups", [box.path("gcn"), "train", "--data", parts(3)[0], "--ranks", 3, "--policy", "cagnet15d=2"], 1, "R915", "3 processes are no groups of 2")
 
 
 def test_planned():
@@ -228,7 +234,7 @@ def test_planned():
     whole = json.loads(box.must(box.path("gcn"), "plan", "--data", parts(3)[0], "--threads", 1, "--json").out)["train_step"]["ranks"]
     rows = sum(t["rows"] * t["row_bytes"] for t in whole["travels"] if t["kind"] == "rows")
     # all rows travel in the first run: of distgnn it comes before whole periods
-    for policy, epochs, first in (("sancus=m1:3", 6, 0), ("distgnn=3", 7, 1), ("pipegcn", 4, 0), ("cagnet1d", 2, 0), ("bns=0.2", 3, 0), ("sancus=m2:1:4", 9, 1), ("sancus=m3:0.1:4", 9, 1)):
+    for policy, epochs, first in (("sancus=m1:3", 6, 0), ("distgnn=3", 7, 1), ("pipegcn", 4, 0), ("cagnet1d", 2, 0), ("cagnet15d=1", 2, 0), ("bns=0.2", 3, 0), ("sancus=m2:1:4", 9, 1), ("sancus=m3:0.1:4", 9, 1)):
         plan = json.loads(box.must(box.path("gcn"), "plan", "--data", parts(3)[0], "--threads", 1, "--json", "--policy", policy).out)
         p = plan["train_step"]["ranks"]["policy"]
         sites = [s for s in train("gcn", 3, policy, epochs=epochs)[1] if s["name"].startswith(("train_step: rows", "train_step: sums %"))]
@@ -240,7 +246,6 @@ def test_planned():
                    (policy[:9] not in ("sancus=m2", "sancus=m3") and p["least_bytes"] != p["most_bytes"] and "not one number: %s" % p) or
                    (turns != epochs * p["rounds"] and "%d rounds, planned %s" % (turns, p)) or (p["name"] != policy and str(p)) or
                    ("policy" in plan.get("train_metrics", {}).get("ranks", {}) and "metrics have a policy"))
-    box.refuses("plan_exactly", [box.path("gcn"), "plan", "--data", parts(3)[0], "--transport", "sim", "--policy", "pipegcn"], 1, "R403", "--policy", "exact training")
 
 
 def test_resume():
@@ -254,7 +259,7 @@ def test_resume():
 def test_refused():
     argv = [box.path("gcn"), "train", "--data", parts(3)[0], "--ranks", 3, "--policy"]
     for policy in ("", "stale", "sancus", "sancus=m1:0", "sancus=m1:1.5", "sancus=m2:4:2", "sancus=m3:-1:2", "sancus=m3:0.1", "distgnn=-1", "distgnn=2:3", "bns=0", "bns=1.5",
-                   "pipegcn=1", "exact ", "cagnet15d"):
+                   "pipegcn=1", "exact ", "cagnet15d", "cagnet15d=0", "cagnet15d=1.5", "cagnet2d"):
         box.refuses("no_%s" % policy, argv + [policy], 1, "R403", "--policy", "sancus=m3:eps:tmax", "distgnn=r")
 
 
@@ -264,5 +269,6 @@ for test in (test_limits, test_frozen, test_adjoint, test_unbiased, test_drawn_r
         test()
     except RuntimeError as e:
         box.report(test.__name__, e)
-shutil.rmtree(box.path("parts3"), ignore_errors=True)
+for number in (3, 4, 6):
+    shutil.rmtree(box.path("parts%d" % number), ignore_errors=True)
 box.close()

@@ -133,6 +133,62 @@ def test_work():
     box.report("work", wrong or (shared < n // 2 and "only %d of %d steps are shared" % (shared, n)))
 
 
+def planned_policy(program, p, policy):
+    """Of a run of the training step by `plan`: rounds, and bytes of all processes, least and most; without rows of peers, the same."""
+    x = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1, "--policy", policy).out)["train_step"]["ranks"]
+    rows = [t for t in x["travels"] if t["kind"] == "rows" and not t["once"]]
+    rounds, bytes_ = x["rounds"] - len(rows), x["bytes"] - sum(t["rows"] * t["row_bytes"] for t in rows)
+    own = x.get("policy", {"rounds": len(rows), "least_bytes": x["bytes"] - bytes_, "most_bytes": x["bytes"] - bytes_, "vote_bytes": 0})
+    return rounds + own["rounds"], [bytes_ + own[k] + own["vote_bytes"] for k in ("least_bytes", "most_bytes")], rounds
+
+
+def test_policies():
+    """`plan --policy auto`: what travels is what `plan` says of each policy, alpha is paid in each round, and the quickest is that of a search over all of
+    them, each simulated alone, whatever the links."""
+    program, p = box.path("gcn"), parts(box.path("mid"), RANKS)
+    alpha = file_of("alpha.json", {"levels": [{"name": "net", "alpha_s": 1, "bytes_per_s": 1e18}]})
+    free = file_of("free.json", {"levels": [{"name": "net", "alpha_s": 0, "bytes_per_s": 1e18}]})
+    none, long_ = (os.rename(times_of(program, p, lambda name, i: s), box.path(f)) or box.path(f) for s, f in ((0, "zero.json"), (4, "long.json")))
+    auto = simulated(program, p, "--policy", "auto", "--times", none, "--topology", alpha)["policies"]["all"]
+    names = [x["name"] for x in auto]
+    for x in auto:
+        rounds, bytes_, without = planned_policy(program, p, x["name"])
+        share = {"sancus=m1:2": 0.5}.get(x["name"], 1)  # of runs in which rows travel
+        waits = without + (rounds - without) * share
+        box.report("policy_%s" % x["name"], (x["rounds"] != rounds and "%d rounds, planned %d" % (x["rounds"], rounds)) or
+                   (max(abs(a - b) for a, b in zip(x["bytes"], bytes_)) > 2 and "%s bytes, planned %s" % (x["bytes"], bytes_)) or
+                   (abs(x["waiting_s"][1] - waits) > 1e-5 and "takes %s, %s rounds" % (x["waiting_s"], waits)) or
+                   (x["exact"] != (x["name"] == "exact" or x["name"].startswith("cagnet")) and "exact: %s" % x["exact"]))
+    box.report("policy_names", {"exact", "cagnet1d", "cagnet15d=2", "pipegcn", "bns=0.1"} - set(names) and str(names))
+    late, never = (simulated(program, p, "--policy", name, "--times", long_, "--topology", alpha)["policies"]["all"][1]["overlap_s"][1] for name in ("pipegcn", "sancus=m1:1000000"))
+    box.report("policy_late", abs(late - never) > 1e-3 and "rows that travel until the next run take %s s, none %s" % (late, never))
+    with open(none) as f:
+        copying = dict(json.load(f), copy_s=1e-6)
+    copied = {x["name"]: x["waiting_s"][1] for x in simulated(program, p, "--policy", "auto", "--times", file_of("copying.json", copying), "--topology", free)["policies"]["all"]}
+    rows, blocks = (copied[x] - 2 * copied["sancus=m1:2"] + copied["exact"] for x in ("exact", "cagnet1d"))  # beside a run without rows
+    box.report("policy_copies", not 0 < rows / 3 < blocks < rows and "blocks, which are not packed: %s" % copied)
+    chosen = set()
+    times = times_of(program, p, lambda name, i: 1e-5)
+    for name, levels in (("flat", [{"name": "net", "alpha_s": 5e-6, "bytes_per_s": 12.5e9}]), ("slow", [{"name": "net", "alpha_s": 0, "bytes_per_s": 1e7}]),
+                         ("messages", [{"name": "node", "ranks": 2, "alpha_s": 1e-7, "bytes_per_s": 5e10},
+                                       {"name": "net", "alpha_s": 1e-6, "bytes_per_s": 1.25e9, "shared_by": 2, "message_s": 3e-4}])):
+        links = file_of(name + ".json", {"levels": levels})
+        x = simulated(program, p, "--policy", "auto", "--times", times, "--topology", links)
+        alone = {n: simulated(program, p, "--transport", "sim", "--policy", n, "--times", times, "--topology", links)["policies"]["all"][-1] for n in names}
+        best, exact = x["policies"]["best"], x["policies"]["best_exact"]
+        chosen.add(exact)
+        whole = x["train_step"]
+        box.report("policy_best_%s" % name, (alone[best]["overlap_s"][1] > 1.05 * min(a["overlap_s"][1] for a in alone.values()) and "%s of %s" % (best, alone)) or
+                   (not alone[exact]["exact"] and "%s is not exact" % exact) or
+                   (alone[exact]["overlap_s"][1] > 1.05 * min(a["overlap_s"][1] for a in alone.values() if a["exact"]) and "%s of %s" % (exact, alone)) or
+                   (alone["exact"]["waiting_s"][0] != whole["blocking"]["run_s"] and "exact training takes %s" % alone["exact"]) or
+                   (alone["exact"]["overlap_s"][0] != whole["overlap_tac"]["run_s"] and "with overlap exact training takes %s" % alone["exact"]))
+    box.report("policy_choices", len(chosen) < 2 and "the same on all links: %s" % chosen)
+    attention = simulated(box.path("gat"), p, "--policy", "auto", "--times", times_of(box.path("gat"), p, lambda name, i: 0))["policies"]["all"]
+    box.report("policy_refused", [x["name"] for x in attention if x["refused"]] != ["bns=0.1"] and str(attention))
+    box.refuses("policy_auto", [program, "train", "--data", p, "--ranks", RANKS, "--policy", "auto"], 1, "R403", "--policy", "`auto`")
+
+
 def test_refused():
     program, p = box.path("gcn"), parts(box.path("mid"), 2)
     argv = [program, "plan", "--data", p, "--transport", "sim"]
@@ -156,7 +212,7 @@ def test_refused():
     box.report("damaged", (r.rc != 2 and "exit code %s: %s" % (r.rc, r.err)) or ("part-1" not in r.err and r.err) or (r.err.count("error[") != 1 and r.err))
 
 
-for test in (test_bytes, test_times, test_work, test_refused):
+for test in (test_bytes, test_times, test_work, test_policies, test_refused):
     try:
         test()
     except RuntimeError as e:

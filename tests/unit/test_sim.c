@@ -346,7 +346,7 @@ static void test_replay(void)
 {
     Made m = {{{1, 1}, {10, 10}, {1, 3}, {1, 1}}, {2e9, 8e9}};
     RtSimTravel travels[] = {{.step = 0, .made = 0, .reader = 2}, {.step = 3, .before = true, .made = 0, .reader = 3}};
-    RtSimProgram p = {2, 4, 2, travels, 0, made_step, made_bytes, &m};
+    RtSimProgram p = {2, 4, 2, travels, 0, made_step, made_bytes, NULL, &m};
     RtSimTopology t;
     RtSimResult r;
     RtStatus st = {0};
@@ -380,7 +380,7 @@ static void test_replay(void)
     RtSimTravel rounds[] = {{.made = 0, .reader = 1, .kind = RT_SIM_ROUND},
                             {.made = 0, .reader = 1, .kind = RT_SIM_ROUND, .follows = true}};
     Made sum = {{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, {1e9, 2e9}};
-    RtSimProgram back = {2, 4, 2, rounds, 1, made_step, round_bytes, &sum};
+    RtSimProgram back = {2, 4, 2, rounds, 1, made_step, round_bytes, NULL, &sum};
     for (int order = RT_SIM_BLOCKING; order <= RT_SIM_TAC; order++)
         CHECK(!rt_sim_replay(&back, &t, (RtSimOrder)order, RT_SIM_FLAT, &r, &st) && near(r.run_s, 1 + 1.5 + 2.5 + 1) &&
               r.copy_s[1] == 0 && r.messages == 2);
