@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Layers, norms, reducers, pools and whole models against PyG's numbers (tests/golden). usage: test_golden.py BUILD
 
-The cases lie outside the repository: in shared/golden beside it, or where GNNC_SHARED says. That the runner can fail is
-tested first, with a case in which one recorded number is another. Each layer's first case in f64, one in four in f32 as well; with GNNC_LONG=1 all in f64, one in four in f32.
+PyG's cases lie outside the repository: in shared/golden beside it, or where GNNC_SHARED says. Those of DGL's layers, of papers and of PyG's other
+reducers are in tests/golden/own (record.py made them). That the runner can fail is tested first, with a case in which one recorded number is another.
+Each layer's first case in f64, one in four in f32 as well; with GNNC_LONG=1 all in f64, one in four in f32.
 Run: avx2 if long"""
 import json
 import os
@@ -17,7 +18,8 @@ import tensors  # noqa: E402
 
 SHARED = os.environ.get("GNNC_SHARED", os.path.join(os.path.dirname(os.path.dirname(HERE)), "shared"))
 FOLDERS = ["tier1", "tier2", "tier3", "tier4", "tier5", "norm", "aggr", "pool", "model"]
-FAULTS = ["out.0", "grad.in.x", "grad.param.lin.weight", "grad.param.bias"]
+OWN = os.path.join(HERE, "golden", "own")
+FAULTS = {"GCNConv": ["out.0", "grad.in.x", "grad.param.lin.weight", "grad.param.bias"], "RelGraphConv": ["out.0", "grad.in.x", "grad.param.linear_r.W"]}
 FAULT_SIZE = 1e-7  # well above 1e-9 of f64, far below what anybody would see
 
 
@@ -36,22 +38,23 @@ def plant(folder, layer):
     """Copies of a layer's first case, each with one number of one recorded tensor changed."""
     head, entry = first_case(layer)
     recorded = tensors.read(os.path.join(layer, entry["case"] + ".safetensors"))
-    head["cases"] = [dict(entry, case=name) for name in FAULTS]
+    faults = FAULTS[head["layer"]]
+    head["cases"] = [dict(entry, case=name) for name in faults]
     with open(os.path.join(folder, "cases.json"), "w") as f:
         json.dump(head, f)
-    for name in FAULTS:
+    for name in faults:
         wrong = recorded[name].copy()
         wrong.flat[-1] += FAULT_SIZE
         with open(os.path.join(folder, name + ".safetensors"), "wb") as f:
             f.write(tensors.pack({**recorded, name: wrong}))
 
 
-def test_faults(build, root):
+def test_faults(build, layer):
     with tempfile.TemporaryDirectory() as folder:
-        plant(folder, os.path.join(root, "tier1", "GCNConv"))
+        plant(folder, layer)
         p = subprocess.run(command(build, [folder]), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines = p.stdout.decode().splitlines()
-    for name in FAULTS:
+    for name in FAULTS[os.path.basename(layer)]:
         seen = any(line.startswith("FAIL ") and "%s is off" % name in line for line in lines)
         print("ok a wrong %s is noticed" % name if seen else "FAIL a wrong %s is noticed: %s" % (name, lines[-1:]))
 
@@ -83,14 +86,17 @@ def test_numbers(build, root):
 
 def main():
     build, root = sys.argv[1], os.path.join(SHARED, "golden")
-    if not os.path.isdir(root):
-        print("skip golden: NO CASES: %s is not there (GNNC_SHARED names another place)" % root)
-        return
-    test_faults(build, root)
-    test_numbers(build, root)
+    folders = [OWN]
+    test_faults(build, os.path.join(OWN, "dgl", "RelGraphConv"))
+    if os.path.isdir(root):
+        test_faults(build, os.path.join(root, "tier1", "GCNConv"))
+        test_numbers(build, root)
+        folders += [os.path.join(root, folder) for folder in FOLDERS]
+    else:
+        print("skip golden: NO CASES OF PYG: %s is not there (GNNC_SHARED names another place)" % root)
     sys.stdout.flush()
     some = ["--quarter" if os.environ.get("GNNC_LONG") else "--first"]
-    sys.exit(subprocess.call(command(build, some + [os.path.join(root, folder) for folder in FOLDERS])))
+    sys.exit(subprocess.call(command(build, some + folders)))
 
 
 main()
