@@ -93,7 +93,7 @@ class Folder:
         module.train(mode == "train")
         given = {k: v.clone().requires_grad_(v.dtype.is_floating_point) for k, (_, v) in inputs.items()}
         given.update(edges)
-        text = "%smodel m(%s) {\n%s}\n" % (SCHEMA if graph else "", args or ", ".join("%s: %s" % (k, of) for k, (of, _) in inputs.items()),
+        text = "%smodel m(%s) {\n%s}\n" % (SCHEMA if "nodes" in (graph or {}) else "", args or ", ".join("%s: %s" % (k, of) for k, (of, _) in inputs.items()),
                                            "".join("  %s\n" % line for line in body))
         outputs = call(module, given)
         graph = graph or {"n_src": N, "n_dst": N}

@@ -194,6 +194,8 @@ static const char *const calls[][2] = {
     {"simple_hgn", NULL},    /* gives a constant as well */
     {"group_rev_res", NULL}, /* of widths that 2 divides */
     {"lstm_mean_aggr", NULL},
+    {"attention_block", NULL}, /* set_transformer_aggr has both */
+    {"seeded_block", NULL},
     {"comp_gcn", "comp_gcn(O = 3)"},
     {"twirls", "twirls(hidden = 4, K = 2, O = 3, attention = true, use_eta = true)"},
     {"performer_attention", "performer_attention(D = 4)"},
