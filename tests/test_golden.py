@@ -87,12 +87,12 @@ def test_numbers(build, root):
 
 
 def classes_of(root):
-    """PyG's convolutions among the cases, and DGL's."""
+    """Whose cases there are: convolutions of PyG, and all that is recorded here."""
     found = {f + "/" + c for f in FOLDERS[:5] for c in os.listdir(os.path.join(root, f))} if os.path.isdir(root) else set()
     return found | {f + "/" + c for f in os.listdir(OWN) for c in os.listdir(os.path.join(OWN, f))}
 
 
-def row_is_wrong(build, root, layer, ours, cases, names):
+def row_is_wrong(root, layer, ours, cases, names):
     """Why a row of docs/from-pyg.md's tables is not true: the model of its cases must call the layer."""
     if cases.startswith("as `"):
         return cases.split("`")[1] not in names and "there is no row for %s" % cases
@@ -107,25 +107,25 @@ def row_is_wrong(build, root, layer, ours, cases, names):
     return [t for t in texts if not re.search(r"\b%s\(" % ours, t)] and "a case of %s does not call %s" % (place, ours)
 
 
-def test_table(build, root):
+def test_table(root):
     """The tables of docs/from-pyg.md: a row for each class that has cases, each true; 66 convolutions of PyG and 12 of DGL."""
     with open(os.path.join(os.path.dirname(HERE), "docs", "from-pyg.md")) as f:
-        tables = f.read().split("\n## All of them\n")[1].split("\n## ")[0].split("\n| ")
-    rows = re.findall(r"^\| (.+?) \| `(\w+)`[^|]* \| (.+?) \|$", "\n| ".join(tables), re.M)
+        tables = f.read().split("\n## All of them\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| `(\w+)`[^|]* \| (.+?) \|$", tables, re.M)
     names = [layer.strip("`") for layer, _, cases in rows if layer.startswith("`")]
     told = {cases.strip("`") for _, _, cases in rows}
     lacks = classes_of(root) - told
     count = [sum(1 for layer, _, cases in rows if layer.startswith("`") and cases.startswith("`dgl/") == dgl) for dgl in (False, True)]
     wrong = ["no row has the cases %s" % sorted(lacks)] if lacks else []
     wrong += ["found %s rows of PyG and DGL, wanted 66 and 12" % count] if count != [66, 12] else []
-    wrong += [why for row in rows for why in [row_is_wrong(build, root, *row, names)] if why]
+    wrong += [why for row in rows for why in [row_is_wrong(root, *row, names)] if why]
     print("FAIL the table of layers: %s" % "; ".join(wrong) if wrong else "ok the table of layers")
 
 
 def main():
     build, root = sys.argv[1], os.path.join(SHARED, "golden")
     folders = [OWN]
-    test_table(build, root)
+    test_table(root)
     test_faults(build, os.path.join(OWN, "dgl", "RelGraphConv"))
     if os.path.isdir(root):
         test_faults(build, os.path.join(root, "tier1", "GCNConv"))

@@ -55,18 +55,20 @@ def set_parameters(module, draw, keep):
             t.copy_(draw.uniform(0.5, 2, *t.shape) if positive else 0.5 * draw.normal(*t.shape))
 
 
-def write(folder, cls, name, text, mode, graph, given, module, outputs, draw):
-    """One case: inputs, parameters, outputs, a cotangent for each, and all gradients."""
-    outputs = [o for o in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
+def floats(module):
+    return {k: v.detach().clone() for k, v in module.state_dict().items() if v.dtype.is_floating_point}
+
+
+def write(folder, cls, name, given, module, before, outputs, draw):
+    """The tensors of one case: inputs, parameters, outputs, a cotangent for each, all gradients, and buffers that the call changed."""
     cots = [draw.normal(*o.shape) for o in outputs]
-    params = dict(module.named_parameters(remove_duplicate=False) if torch.__version__ >= "2" else module.named_parameters())
-    state = dict(module.state_dict())
     wanted = {"in." + k: v for k, v in given.items() if v.requires_grad}
-    wanted.update({"param." + k: v for k, v in params.items() if v.requires_grad})
+    wanted.update({"param." + k: v for k, v in module.named_parameters() if v.requires_grad})
     loss = sum((o * c).sum() for o, c in zip(outputs, cots))
     grads = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
     t = {"in." + k: v for k, v in given.items()}
-    t.update({"param." + k: v for k, v in state.items() if v.dtype.is_floating_point})
+    t.update({"param." + k: v for k, v in before.items()})
+    t.update({"after." + k: v for k, v in floats(module).items() if not torch.equal(v, before[k])})
     t.update({"out.%d" % i: o for i, o in enumerate(outputs)})
     t.update({"cot.%d" % i: c for i, c in enumerate(cots)})
     t.update({"grad." + k: torch.zeros_like(v) if g is None else g for (k, v), g in zip(wanted.items(), grads)})
@@ -74,7 +76,6 @@ def write(folder, cls, name, text, mode, graph, given, module, outputs, draw):
     os.makedirs(at, exist_ok=True)
     with open(os.path.join(at, name + ".safetensors"), "wb") as f:
         f.write(tensors.pack({k: np.ascontiguousarray(v.detach().numpy()) for k, v in t.items()}))
-    return {"case": name, "text": text, "mode": mode, "graph": graph, "inputs": list(given), "outputs": {str(i): list(o.shape) for i, o in enumerate(outputs)}}
 
 
 class Folder:
@@ -95,11 +96,12 @@ class Folder:
         given.update(edges)
         text = "%smodel m(%s) {\n%s}\n" % (SCHEMA if "nodes" in (graph or {}) else "", args or ", ".join("%s: %s" % (k, of) for k, (of, _) in inputs.items()),
                                            "".join("  %s\n" % line for line in body))
-        outputs = call(module, given)
-        graph = graph or {"n_src": N, "n_dst": N}
-        self.cases.setdefault(cls, []).append(write(self.name, cls, name, text, mode, graph, given, module, outputs, draw))
-        if renamed:
-            self.cases[cls][-1]["renamed"] = renamed
+        before, outputs = floats(module), call(module, given)
+        outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        write(self.name, cls, name, given, module, before, outputs, draw)
+        entry = {"case": name, "text": text, "mode": mode, "graph": graph or {"n_src": N, "n_dst": N}, "inputs": list(given),
+                 "outputs": {str(i): list(o.shape) for i, o in enumerate(outputs)}}
+        self.cases.setdefault(cls, []).append({**entry, "renamed": renamed} if renamed else entry)
 
     def end(self):
         for cls, cases in self.cases.items():
