@@ -172,7 +172,20 @@ def test_hgt(box):
     return not found >= 0.84 and "found %s" % found
 
 
-TESTS = [test_rgcn, test_hgt, test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_rows_left_out, test_dgi, test_words, test_energy]
+def test_temporal(box):
+    """Later messages are told from other pairs, and worse where ages are at other events."""
+    data = os.path.join(os.environ.get("GNNC_SHARED", os.path.join(os.path.dirname(ROOT), "shared")), "data", "uci_messages")
+    if not os.path.isdir(data):
+        return box.skip("temporal", "wants uci_messages in the data sets of GNNC_SHARED")
+    at = box.path("messages_data")
+    box.must(sys.executable, os.path.join(ROOT, "examples", "temporal", "split.py"), data, at)
+    found = final(box, "temporal/messages", data=at)["test_auc"]
+    np.save(os.path.join(at, "age.npy"), np.random.default_rng(0).permutation(load("age", at)))
+    mixed = final(box, "temporal/messages", data=at)["test_auc"]
+    return not found >= max(0.76, mixed + 0.02) and "AUC %g, %g with ages in another order" % (found, mixed)
+
+
+TESTS = [test_rgcn, test_hgt, test_temporal, test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_rows_left_out, test_dgi, test_words, test_energy]
 
 box = Sandbox(sys.argv[1], "examples")
 for t in TESTS:

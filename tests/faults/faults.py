@@ -131,6 +131,10 @@ FAULTS = [
     ("runtime/npy.c", "v[i] = v[i] != 0;", "v[i] = v[i];", "runtime_data"),
     ("runtime/edge_text.c", "if (b->symmetric && i != j) put", "if (b->symmetric) put", "readers"),
     ("frontend/std/schedule.gnn", "value < best * (1 - threshold)", "value < best", "lang"),
+    ("frontend/std/relations.gnn", "sum_in(c * (q.src * r[rel] - p.src * s[rel]))", "sum_in(c * (p.src * s[rel] - q.src * r[rel]))", "lang"),
+    ("frontend/std/hetero.gnn", "combine(total) / max(combine(n), 1) else", "combine(total) else", "lang"),
+    ("frontend/std/conv.gnn", "v = where(d < tau, tau, d)", "v = d", "lang"),
+    ("frontend/std/aggr.gnn", "softmax(dot(u[0..A, 0, ...], z[0..B, 1, ...], D) / sqrt(D), B)", "softmax(dot(u[0..A, 0, ...], z[0..B, 1, ...], D) / sqrt(D), A)", "golden"),
     # drawn by draw.py, and noticed by nothing then
     ("frontend/parse_build.c", "over_expr(p, e, left);\n    over_expr(p, e, right);", "over_expr(p, e, left);", "parse"),
     ("codegen/emit_header.c", "    strmap_put(&n->taken, width, n);\n", "", "embed"),

@@ -304,6 +304,21 @@ MODELS = {"LinkPredictor": link_predictor, "NodeClassifier": node_classifier, "G
           "MultiLabel": multi_label, "JumpNet": jump_net, "EntityClassifier": entity_classifier, "DistMult": dist_mult}
 
 
+def told(spec, case):
+    """A case that has our model's text and inputs by our names (record.py)."""
+    g = case["graph"]
+    lists = list(g.get("edges", ["edge_index"]))
+    spec.text, spec.prefix, spec.typed = case["text"], "conv.", "nodes" in g
+    spec.inputs = {name: name for name in case["inputs"] if name not in lists + ["index"]}
+    spec.outputs, spec.counts, spec.per_graph, spec.against, spec.n_graphs = list(range(len(case["outputs"]))), g.get("nodes", {}), False, False, 1
+    spec.n_src, spec.n_dst, spec.renamed = g.get("n_src", 0), g.get("n_dst", 0), case.get("renamed", {})
+    if spec.typed:
+        spec.lists, spec.edges, spec.joined = dict.fromkeys(lists), [], {name: [name] for name in lists}
+        spec.dims = g.get("widths", {})
+    else:
+        spec.edges = [name for name in ("edge_index", "index") if name in case["inputs"]]
+
+
 def spec_of(cls, case):
     """Raises Unsayable where the language or the library has no words for the case."""
     spec = Spec()
@@ -312,6 +327,9 @@ def spec_of(cls, case):
     spec.used = None
     spec.mode = case["mode"]
     spec.typed, spec.counts, spec.renamed = False, {}, {}
+    if "text" in case:
+        told(spec, case)
+        return spec
     if "nodes" in case["graph"]:
         typed.fill(spec, cls, case)
         all_passed(spec, case)

@@ -102,16 +102,14 @@ def SortAggregation(given, k):
     return Reducer("sort_aggr", "x", k=k)
 
 
-def recurrent(layer, given, out_channels, bias=True, num_layers=1, bidirectional=False, dropout=0.0):
+def recurrent(layer, given, out_channels, bias=True, num_layers=1, bidirectional=False, dropout=0.0, **more):
     return Reducer(layer, "x", O=out_channels, most=given.longest, padded=True, bias=bias, num_layers=num_layers,
-                   bidirectional=bidirectional)
+                   bidirectional=bidirectional, **more)
 
 
 @pyg
 def LSTMAggregation(given, in_channels, out_channels, proj_size=0, **options):
-    if proj_size:
-        raise Unsayable("a projection of the LSTM's state")
-    return recurrent("lstm_aggr", given, out_channels, **options)
+    return recurrent("lstm_aggr", given, out_channels, proj_size=proj_size or None, **options)
 
 
 @pyg

@@ -187,8 +187,17 @@ static const char *const calls[][2] = {
     {"degree_scaler",
      "degree_scaler(deg = [0, 1, 2], aggr = [mean, max], scalers = [identity, amplification, attenuation])"},
     {"pna", "pna(O = 4, deg = [0, 1, 2], aggregators = [mean, sum, std])"},
-    {"dgn", "dgn(O = 3, deg = [1, 2, 3])"},
+    {"dgn", "dgn(O = 3, delta = 1.2)"},
+    {"dgn_tower", NULL}, /* dgn has it */
     {"atomic", "atomic(K = 1, types = [1, 6, 7])"},
+    {"hgt_kinds", "hgt_kinds(H = 2, D = 2)"},
+    {"simple_hgn", NULL},    /* gives a constant as well */
+    {"group_rev_res", NULL}, /* of widths that 2 divides */
+    {"lstm_mean_aggr", NULL},
+    {"attention_block", NULL}, /* set_transformer_aggr has both */
+    {"seeded_block", NULL},
+    {"comp_gcn", "comp_gcn(O = 3)"},
+    {"twirls", "twirls(hidden = 4, K = 2, O = 3, attention = true, use_eta = true)"},
     {"performer_attention", "performer_attention(D = 4)"},
     {"point_gnn", "point_gnn(mlp_h = mlp(4), mlp_f = [linear(O = 4), relu, linear(O = 4)], mlp_g = mlp(4))"},
     {"egnn", "egnn(hidden = 4)"},
@@ -202,10 +211,12 @@ static const char *const calls[][2] = {
     {"pan", "pan(filter_size = 2, N = 16)"},
     {"top_k_pooling", NULL}, /* give a graph */
     {"sag_pooling", NULL},
-    /* of the types of a schema: tests/test_golden.py has their gradients */
+    /* of the types of a schema: tests/test_golden.py has their gradients, and those above */
     {"hetero", NULL},
     {"han", NULL},
-    {"hgt", NULL}};
+    {"hgt", NULL},
+    {"nars", NULL},
+    {"het_gnn", NULL}};
 
 static const char *call_of(const char *name)
 {
