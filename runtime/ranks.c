@@ -640,6 +640,10 @@ static RtCode fill(const Maker *k)
 {
     RtRanks *r = k->r;
     for (int64_t i = 0; i < k->m->n_graphs; i++)
+        if (k->m->graphs[i].kind == RT_GRAPH_CANDIDATES || k->m->graphs[i].kind == RT_GRAPH_ANSWERS)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->graphs[i].name), NULL,
+                           "all nodes are candidates, and a process has its own and its halo");
+    for (int64_t i = 0; i < k->m->n_graphs; i++)
         if (k->m->graphs[i].kind == RT_GRAPH_KEYED)
             return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->graphs[i].name),
                            "build with --disable=pairs", "pairs of rows and keys are those of one process");

@@ -63,7 +63,7 @@ static void make_tables(Made *m)
     for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
-        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0};
+        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0, 0};
     }
     for (uint32_t i = 0; i < ir->graphs.n; i++) {
         const IrGraph *g = &ir->graphs.data[i];
@@ -90,6 +90,8 @@ static void make_tables(Made *m)
                                     -1,
                                     g->equals,
                                     g->n_path,
+                                    {0},
+                                    g->n_keys,
                                     {0}};
         for (uint32_t k = 0; k < g->n_path; k++) m->graphs[i].path[k] = g->path[k];
     }
