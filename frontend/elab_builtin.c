@@ -576,8 +576,8 @@ static const struct {
     ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape) ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn)
     ROW(rand) ROW(ones) ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout)
     ROW(self_loops) ROW(reverse) ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives)
-    ROW(permutation) ROW(candidates) ROW(answers) ROW(random_graph) ROW(close) ROW(require) ROW(random_schema) ROW(source) ROW(target) ROW(ordinal)
-    ROW(has) ROW(fresh)
+    ROW(permutation) ROW(random_graph) ROW(close) ROW(require) ROW(random_schema) ROW(source) ROW(target) ROW(ordinal)
+    ROW(has) ROW(fresh) ROW(candidates) ROW(answers)
 /* clang-format on */
 #undef ROW
 };

@@ -282,13 +282,13 @@ def test_steps(box):
     for name, epochs, steps in (("six", 6, ""), ("two", 2, "steps 3")):
         box.must(box.gnnc, "build", box.write(name + ".gnn", STEPS % (epochs, steps)), "--data", data, "--set", "D=4", "--cpu", "native", "-o", box.path(name))
         box.must(box.path(name), "train", "--data", data, "--save", box.path(name + ".w"), "--metrics", box.path(name + ".log"))
-        found.append((open(box.path(name + ".w"), "rb").read(), [json.loads(x)["loss"] for x in open(box.path(name + ".log")) if "final" not in x]))
+        found.append((read_weights(box.path(name + ".w"))["E"], [json.loads(x)["loss"] for x in open(box.path(name + ".log")) if "final" not in x]))
     (six, losses), (two, means) = found
-    if six != two:
+    if (six != two).any():
         return "other weights"
     box.must(box.path("two"), "train", "--data", data, "--epochs", 1, "--checkpoint", box.path("c"))
     box.must(box.path("two"), "train", "--data", data, "--resume", box.path("c"), "--save", box.path("resumed"))
-    if open(box.path("resumed"), "rb").read() != six:
+    if (read_weights(box.path("resumed"))["E"] != six).any():
         return "other weights when resumed"
     want = [np.mean(losses[:3]), np.mean(losses[3:])]
     return not np.allclose(means, want, rtol=1e-6) and "losses are %s, wanted %s" % (means, want)
