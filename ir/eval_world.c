@@ -260,6 +260,7 @@ static bool from_answers(Build *b, const IrGraph *g, Edges *out)
         for (int64_t v = 0; v < n; v++)
             if (known[v]) push(out, v, e, 0);
     }
+    ICE_UNLESS(out->n <= pairs); /* no node without an edge that leads there */
     return true;
 }
 

@@ -133,7 +133,9 @@ const IrGraph *ir_graph_of_all(const IrModule *m, IrId map)
 {
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *g = &m->graphs.data[i];
-        if (g->kind == IR_GRAPH_CANDIDATES && (g->src == map || g->dst == map)) return g;
+        if (g->kind != IR_GRAPH_CANDIDATES || (g->src != map && g->dst != map)) continue;
+        ICE_UNLESS(g->src_space != g->dst_space); /* nodes and edges */
+        return g;
     }
     return NULL;
 }

@@ -3,6 +3,7 @@
 of several steps; what is refused. usage: test_kg.py BUILD"""
 import json
 import os
+import resource
 import struct
 import sys
 
@@ -30,14 +31,14 @@ def read_weights(path):
             for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
 
 
-def triples(rng, n):
+def triples(rng, n, N):
     return np.stack([rng.integers(N, size=n), rng.integers(R, size=n), rng.integers(N, size=n)], 1)
 
 
-def folder(box, split=False):
+def folder(box, split=False, N=N, n_test=40):
     """Triples of which some stand in two lists, or twice in one; split: ends and kinds in files of their own."""
     rng = np.random.default_rng(1)
-    train, valid, test = triples(rng, 120), triples(rng, 25), triples(rng, 40)
+    train, valid, test = triples(rng, 120, N), triples(rng, 25, N), triples(rng, n_test, N)
     test[:4], valid[:3], test[7] = train[:4], train[5:8], test[8]
     out = box.path("data%d" % len(os.listdir(box.root)))
     os.makedirs(out)
@@ -222,6 +223,18 @@ def test_places(box):
             return "%s: there are no ties" % text
 
 
+def test_no_array(box):
+    """Nine million pairs are walked through where there is no room for a list of them."""
+    data, _, _, _ = folder(box, N=3000, n_test=3000)
+    exe, room = box.path("walk"), 160 << 20
+    box.must(box.gnnc, "build", box.write("walk.gnn", PLACES % ("4", "4", "distmult_score(h, r, t)", "net.W[data.test_type]")), "--data", data,
+             "--cpu", "native", "-o", exe)
+    if box.sanitized:
+        return box.skip("no_array", "sanitizers take address space of their own")
+    box.must(exe, "train", "--data", data, "--threads", 1, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (room, room)))
+    return "candidates []" in box.must(exe, "plan", "--data", data).out and "something of each pair is kept"
+
+
 ONE_OF_ALL = """
 model net(edge_type: edge index[R]) -> [] {
   param E: node[4] = normal(0, 1)
@@ -316,7 +329,7 @@ def test_refused(box):
     return wrong or refused(data, "R110", "test_triples")
 
 
-TESTS = [test_scores, test_places, test_derived, test_steps, test_refused]
+TESTS = [test_scores, test_places, test_no_array, test_derived, test_steps, test_refused]
 
 
 box = Sandbox(sys.argv[1], "kg")
