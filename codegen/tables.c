@@ -110,13 +110,29 @@ static bool needs_rows(const Builder *b, IrId map)
     return false;
 }
 
+/* An end of candidates whose images no step reads, and no rows are made of. */
+static bool is_implied(const Builder *b, IrId map)
+{
+    const IrGraph *g = ir_graph_of_all(b->m, map);
+    if (!g || (g->src == map && needs_rows(b, map))) return false;
+    for (uint32_t p = 0; p < b->plan->programs.n; p++) {
+        const PlanProgram *prog = b->plan->programs.data[p];
+        for (uint32_t i = 0; i < prog->buffers.n; i++) {
+            const PlanBuffer *x = &prog->buffers.data[i];
+            bool images = x->kind == PLAN_MAP_TO || x->kind == PLAN_MAP_ALONG || x->kind == PLAN_MAP_LIST;
+            if ((images && x->ref == map) || (x->kind == PLAN_MAP_ALONG && x->along == map)) return false;
+        }
+    }
+    return true;
+}
+
 static void add_maps(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->maps.n; i++) {
         const IrMap *x = &b->m->maps.data[i];
         VEC_PUSH(b->arena, &b->maps,
                  ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted, index_of(x->inverse),
-                             needs_rows(b, i), x->computed}));
+                             needs_rows(b, i), x->computed, is_implied(b, i)}));
     }
 }
 
@@ -145,8 +161,10 @@ static void add_graphs(Builder *b)
                         .file = ir_graph_is_read(g->kind) ? string(b, ir_graph_file(g)) : -1,
                         .where = string(b, g->where),
                         .equals = g->equals,
-                        .n_path = g->n_path};
+                        .n_path = g->n_path,
+                        .n_keys = g->n_keys};
         for (uint32_t k = 0; k < g->n_path; k++) x.path[k] = g->path[k];
+        for (uint32_t k = 0; k < g->n_keys; k++) x.keys[k] = string(b, g->keys[k]);
         VEC_PUSH(b->arena, &b->graphs, x);
     }
 }
@@ -378,8 +396,8 @@ static void add_program(Builder *b, const PlanProgram *p)
 static void add_train(Builder *b)
 {
     const IrTrain *t = &b->m->train;
-    RtTrain x = {t->present,       t->epochs,   t->seed,      index_of(t->stop_metric),
-                 t->stop_minimise, t->patience, t->metrics.n, t->batch};
+    RtTrain x = {t->present,   t->epochs, t->seed, index_of(t->stop_metric), t->stop_minimise, t->patience,
+                 t->metrics.n, t->steps,  t->batch};
     if (!t->present) x = (RtTrain){.stop_metric = -1};
     VEC_PUSH(b->arena, &b->train, x);
     for (uint32_t i = 0; t->present && i < t->metrics.n; i++) {

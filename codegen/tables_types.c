@@ -20,9 +20,10 @@ static const TableField fields_RtCount[] = {INT(RtCount, kind), INT(RtCount, spa
 TYPE(RtCount)
 static const TableField fields_RtSpace[] = {STR(RtSpace, name), INT(RtSpace, is_edge), INT(RtSpace, fixed)};
 TYPE(RtSpace)
-static const TableField fields_RtMapDef[] = {STR(RtMapDef, name),       INT(RtMapDef, from),    INT(RtMapDef, to),
-                                             INT(RtMapDef, partial),    INT(RtMapDef, sorted),  INT(RtMapDef, inverse),
-                                             INT(RtMapDef, needs_rows), INT(RtMapDef, computed)};
+static const TableField fields_RtMapDef[] = {
+    STR(RtMapDef, name),       INT(RtMapDef, from),     INT(RtMapDef, to),
+    INT(RtMapDef, partial),    INT(RtMapDef, sorted),   INT(RtMapDef, inverse),
+    INT(RtMapDef, needs_rows), INT(RtMapDef, computed), INT(RtMapDef, implied)};
 TYPE(RtMapDef)
 static const TableField fields_RtGraphDef[] = {STR(RtGraphDef, name),
                                                INT(RtGraphDef, kind),
@@ -46,7 +47,9 @@ static const TableField fields_RtGraphDef[] = {STR(RtGraphDef, name),
                                                STR(RtGraphDef, where),
                                                INT(RtGraphDef, equals),
                                                INT(RtGraphDef, n_path),
-                                               INTS(RtGraphDef, path, RT_MAX_PATH)};
+                                               INTS(RtGraphDef, path, RT_MAX_PATH),
+                                               INT(RtGraphDef, n_keys),
+                                               STRS(RtGraphDef, keys, RT_MAX_PATH + 1)};
 TYPE(RtGraphDef)
 static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, kind),
@@ -142,8 +145,9 @@ TYPE(RtProgram)
 static const TableField fields_RtMetric[] = {STR(RtMetric, name), INT(RtMetric, result)};
 TYPE(RtMetric)
 static const TableField fields_RtTrain[] = {
-    INT(RtTrain, present),       INT(RtTrain, epochs),   INT(RtTrain, seed),      INT(RtTrain, stop_metric),
-    INT(RtTrain, stop_minimise), INT(RtTrain, patience), INT(RtTrain, n_metrics), INT(RtTrain, batch)};
+    INT(RtTrain, present),     INT(RtTrain, epochs),        INT(RtTrain, seed),
+    INT(RtTrain, stop_metric), INT(RtTrain, stop_minimise), INT(RtTrain, patience),
+    INT(RtTrain, n_metrics),   INT(RtTrain, steps),         INT(RtTrain, batch)};
 TYPE(RtTrain)
 static const TableField fields_RtImage[] = {INT(RtImage, kind), INT(RtImage, capability), INT(RtImage, at),
                                             INT(RtImage, bytes)};

@@ -88,12 +88,13 @@ static void run_file(Session *s, const char *path, int *passed, int *failed)
     if (!m) return;
     static const int64_t no_edge[1];
     EvalGraph none = {.src = no_edge, .dst = no_edge};
-    EvalList *lists = ARENA_ARRAY(s->arena, EvalList, 2 * m->graphs.n + 1);
+    EvalList *lists = ARENA_ARRAY(s->arena, EvalList, (2 + IR_MAX_PATH) * m->graphs.n + 1);
     int64_t *counts = ARENA_ARRAY(s->arena, int64_t, m->spaces.n);
     EvalData data = {.graph = &none, .n_graphs = 1, .counts = counts, .lists = lists};
     for (uint32_t i = 0; i < m->spaces.n; i++) counts[i] = -1;
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *g = &m->graphs.data[i];
+        for (uint32_t k = 0; k < g->n_keys; k++) lists[data.n_lists++] = (EvalList){g->keys[k], 0, no_edge, no_edge};
         if (!ir_graph_is_read(g->kind)) continue;
         counts[g->src_space] = counts[g->dst_space] = 0;
         lists[data.n_lists++] = (EvalList){ir_graph_file(g), 0, no_edge, no_edge};

@@ -68,7 +68,6 @@ static void add_fact(FrontendFact *facts, uint32_t *n, const char *stem, const N
     memcpy(f.dims, npy->shape + 1, f.n_dims * sizeof f.dims[0]);
     bool label = strcmp(stem, "y") == 0 || strcmp(stem, "graph_y") == 0;
     if (label && (t == IR_I64 || t == IR_I32)) f.classes = m->classes, f.allow_missing = true;
-    if (strcmp(stem, "edge_type") == 0 && (t == IR_I64 || t == IR_I32)) f.classes = m->relations;
     facts[(*n)++] = f;
 }
 
@@ -126,6 +125,21 @@ static void add_csr(Found *f, const char *stem, const Npy *matrix)
     if (f->n > before) f->facts[before].sparse = true;
 }
 
+/* NAME_triples, [n, 3], stands for NAME_index and NAME_type, which hold its columns. */
+static void add_triples(Found *f, const char *stem, const Npy *npy)
+{
+    size_t n = strlen(stem);
+    if (n <= 8 || strcmp(stem + n - 8, "_triples") || npy->n_dims != 2 || npy->shape[1] != 3) return;
+    Npy ends = *npy, kinds = *npy;
+    ends.shape[0] = 2;
+    ends.shape[1] = npy->shape[0];
+    kinds.n_dims = 1;
+    const char *index = arena_printf(f->s->arena, "%.*s_index", (int)(n - 8), stem);
+    const char *type = arena_printf(f->s->arena, "%.*s_type", (int)(n - 8), stem);
+    if (!is_known(f, index)) add_fact(f->facts, &f->n, index, &ends, &f->meta);
+    if (!is_known(f, type)) add_fact(f->facts, &f->n, type, &kinds, &f->meta);
+}
+
 static void add_array(Found *f, const char *stem, const Npy *npy)
 {
     if (strcmp(stem, "x") == 0 && npy->n_dims) f->s->n_nodes = npy->shape[0];
@@ -135,6 +149,7 @@ static void add_array(Found *f, const char *stem, const Npy *npy)
         add_csr(f, "x", &x);
     }
     if (!is_known(f, stem) && !is_csr_part(stem)) add_fact(f->facts, &f->n, stem, npy, &f->meta);
+    add_triples(f, stem, npy);
 }
 
 static bool add_npy_files(Found *f)
@@ -197,12 +212,25 @@ static bool is_archive(const char *path)
     return n > 4 && strcmp(path + n - 4, ".npz") == 0;
 }
 
+/* NAME_type beside edges NAME_index: relations, of which there are num_relations. */
+static void bound_types(Found *f)
+{
+    for (uint32_t i = 0; i < f->n; i++) {
+        FrontendFact *x = &f->facts[i];
+        size_t n = strlen(x->name);
+        if (n <= 5 || strcmp(x->name + n - 5, "_type") || (x->dtype != IR_I64 && x->dtype != IR_I32)) continue;
+        bool edges = is_known(f, arena_printf(f->s->arena, "%.*s_index", (int)(n - 5), x->name));
+        if (edges || !strcmp(x->name, "edge_type")) x->classes = f->meta.relations;
+    }
+}
+
 bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
 {
     Found f = {.s = s, .dir = dir, .facts = ARENA_ARRAY(s->arena, FrontendFact, MAX_FACTS + 1)};
     if (is_archive(dir)) add_archive(&f, dir);
     else if (!read_meta(s, dir, &f.meta) || !add_npy_files(&f)) return false;
     else add_npz_files(&f);
+    bound_types(&f);
     if (f.meta.nodes) s->n_nodes = f.meta.nodes;
     if (f.meta.edges && !s->n_edges) s->n_edges = f.meta.edges;
     s->n_graphs = f.meta.graphs ? f.meta.graphs : 1;

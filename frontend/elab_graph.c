@@ -63,8 +63,9 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
  * ------------------------------------------------------------------------------ */
 
 static const char *const derived_names[] = {
-    [IR_GRAPH_REVERSE] = "reverse",   [IR_GRAPH_LINE] = "line",           [IR_GRAPH_SIBLINGS] = "siblings",
-    [IR_GRAPH_COMPLETE] = "complete", [IR_GRAPH_NEGATIVES] = "negatives", [IR_GRAPH_PERMUTATION] = "permutation"};
+    [IR_GRAPH_REVERSE] = "reverse",      [IR_GRAPH_LINE] = "line",           [IR_GRAPH_SIBLINGS] = "siblings",
+    [IR_GRAPH_COMPLETE] = "complete",    [IR_GRAPH_NEGATIVES] = "negatives", [IR_GRAPH_PERMUTATION] = "permutation",
+    [IR_GRAPH_CANDIDATES] = "candidates"};
 
 /* The maps between the edges of a graph and those of its base that it keeps. */
 static void keep_maps(Elab *e, IrGraph *g, IrId base)
@@ -118,9 +119,11 @@ static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy po
                  .src_space = back ? b.dst_space : b.src_space,
                  .dst_space = back ? b.src_space : b.dst_space};
     if (kind == IR_GRAPH_LINE || kind == IR_GRAPH_SIBLINGS) g.src_space = g.dst_space = b.edge;
+    if (kind == IR_GRAPH_CANDIDATES) g.src_space = b.dst_space, g.dst_space = b.edge;
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
     graph_maps(e, &g);
-    if (!ir_graph_is_pairs(kind) && kind != IR_GRAPH_PERMUTATION) keep_maps(e, &g, b.edge);
+    if (!ir_graph_is_pairs(kind) && kind != IR_GRAPH_PERMUTATION && kind != IR_GRAPH_CANDIDATES)
+        keep_maps(e, &g, b.edge);
     return graph_add(e, g);
 }
 
@@ -141,6 +144,10 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
     for (int k = 0; k < GRAPH_COST; k++)
         if (!elab_spend(e, c->span)) return false;
     if (!v || v->kind == V_GRAPH) {
+        if (graph_ir(e, *out)->kind == IR_GRAPH_CANDIDATES) {
+            diag_error(e->d, E0209, c->span, "no graph is derived from `candidates`, whose pairs are in no list");
+            return false;
+        }
         if (!graph_ir(e, *out)->redrawn) return true;
         Diag *d = diag_error(e->d, E0209, c->span,
                              "no graph is derived from one that is drawn for each step of training");
@@ -324,6 +331,109 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
 Value builtin_line(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_LINE); }
 Value builtin_siblings(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_SIBLINGS); }
 Value builtin_complete(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_COMPLETE); }
+
+/* Whether edges of the graph are known when the data are loaded, so that pairs with nodes are. */
+static bool targets_known(Elab *e, const GraphValue *g, const char *word, Span s)
+{
+    if (is_known(e, g)) return true;
+    diag_error(e->d, E0209, s, "`%s` wants edges that are known when the data are loaded", word);
+    return false;
+}
+
+/* candidates(g): from each node that an edge of g might lead to, to each edge of g. */
+Value builtin_candidates(Elab *e, const Call *c)
+{
+    const GraphValue *base;
+    if (!graph_arg(e, c, 0, &base) || !targets_known(e, base, "candidates", c->span)) return value_error();
+    if (c->n > 1) {
+        diag_error(e->d, E0302, c->span, "wanted `candidates(g)`");
+        return value_error();
+    }
+    return value_graph(graph_derive(e, IR_GRAPH_CANDIDATES, IR_LOOPS_KEEP, base), c->span);
+}
+
+/* The array of an integer `word` for each edge of a graph: beside NAME_index lies NAME_word. NULL: no array has its
+   edges. */
+static const char *key_file(Elab *e, const IrGraph *g, const char *word)
+{
+    while (g->kind == IR_GRAPH_REVERSE) g = &e->m->graphs.data[g->base]; /* its edges have the numbers of the base's */
+    const char *file = g->kind == IR_GRAPH_DATA ? "edge_index" : g->kind == IR_GRAPH_FILE ? ir_graph_file(g) : "";
+    size_t n = strlen(file);
+    if (n <= 6 || g->where) return NULL;
+    return arena_printf(e->a, "%.*s_%s", (int)(n - 6), file, word);
+}
+
+static const GraphValue *answers_graph(Elab *e, IrGraph g)
+{
+    for (uint32_t i = 0; i < e->m->graphs.n; i++) {
+        const IrGraph *x = &e->m->graphs.data[i];
+        bool same = x->kind == g.kind && x->base == g.base && x->n_path == g.n_path && x->n_keys == g.n_keys;
+        for (uint32_t k = 0; same && k < g.n_path; k++) same = x->path[k] == g.path[k];
+        for (uint32_t k = 0; same && k < g.n_keys; k++) same = !strcmp(x->keys[k], g.keys[k]);
+        if (!same) continue;
+        GraphValue *v = ARENA_NEW(e->a, GraphValue);
+        *v = (GraphValue){.name = x->name, .id = i};
+        return v;
+    }
+    IrGraph b = e->m->graphs.data[g.base];
+    g.src_space = b.dst_space;
+    g.dst_space = b.edge;
+    g.name = arena_printf(e->a, "%s.answers%u", b.name, e->m->graphs.n);
+    g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
+    graph_maps(e, &g);
+    return graph_add(e, g);
+}
+
+/* One more graph whose edges are looked through. */
+static bool look_through(Elab *e, const CallArg *arg, IrGraph *g)
+{
+    const IrGraph *base = &e->m->graphs.data[g->base];
+    const Value *v = &arg->value;
+    Span s = arg->ast ? arg->ast->span : v->span;
+    if (v->kind == V_ERROR) return false;
+    if (v->kind != V_GRAPH) return diag_error(e->d, E0212, s, "found %s, wanted a graph", value_text(e, v)), false;
+    const IrGraph *x = graph_ir(e, v->graph);
+    if (x->redrawn || x->kind == IR_GRAPH_CANDIDATES || !targets_known(e, v->graph, "answers", s))
+        return diag_error(e->d, E0209, s, "`answers` looks through edges that are known when the data are loaded"),
+               false;
+    if (x->src_space != base->src_space || x->dst_space != base->dst_space)
+        return diag_error(e->d, E0209, s, "`answers` looks through graphs between the same nodes"), false;
+    if (g->n_path == IR_MAX_PATH)
+        return diag_error(e->d, E0302, s, "`answers` looks through %d graphs at most", IR_MAX_PATH), false;
+    g->path[g->n_path++] = v->graph->id;
+    return true;
+}
+
+/* answers(g, a, b, by = type): to each edge of g from every node that an edge of a or b leads to, from the same source and
+   with the same integer `type`. */
+Value builtin_answers(Elab *e, const Call *c)
+{
+    const GraphValue *base;
+    const char *by = NULL;
+    if (!graph_arg(e, c, 0, &base) || !targets_known(e, base, "answers", c->span)) return value_error();
+    IrGraph g = {.kind = IR_GRAPH_ANSWERS, .base = base->id, .orig = IR_NONE, .image = IR_NONE};
+    for (uint32_t i = 1; i < c->n; i++) {
+        const CallArg *a = &c->args[i];
+        bool key = a->name && !a->word && !strcmp(a->name, "by");
+        if (key && a->value.kind == V_WORD) by = a->value.word;
+        else if (key || a->word || a->name) {
+            diag_error(e->d, E0302, a->ast->span, "wanted `answers(g, a, b, by = type)`");
+            return value_error();
+        } else if (!look_through(e, a, &g)) return value_error();
+    }
+    if (!g.n_path) {
+        diag_error(e->d, E0302, c->span, "wanted graphs to look through: `answers(g, a, b, by = type)`");
+        return value_error();
+    }
+    for (uint32_t k = 0; by && k <= g.n_path; k++) {
+        g.keys[g.n_keys++] = key_file(e, &e->m->graphs.data[k ? g.path[k - 1] : g.base], by);
+        if (g.keys[k]) continue;
+        diag_error(e->d, E0209, c->span, "`by` reads files beside those of edges, and `%s` has none",
+                   e->m->graphs.data[k ? g.path[k - 1] : g.base].name);
+        return value_error();
+    }
+    return value_graph(answers_graph(e, g), c->span);
+}
 
 /* Named whole numbers behind the graph, seed the last: without one what is drawn is drawn for each step of training,
    and once in eval mode, from seed 0. */

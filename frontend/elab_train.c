@@ -187,10 +187,11 @@ static void stop_early(Elab *e, const AstDecl *train, const AstExpr *x)
 
 static void error_setting(Elab *e, const AstName *name)
 {
-    static const char *const words[] = {"epochs",     "seed",      "clip_norm", "clip_value", "batch",
-                                        "stop_early", "optimizer", "metric",    "hyper",      "loss"};
+    static const char *const words[] = {"epochs",     "steps",     "seed",   "clip_norm", "clip_value", "batch",
+                                        "stop_early", "optimizer", "metric", "hyper",     "loss"};
     Diag *d = diag_error(e->d, E0404, name->span,
-                         "unknown setting `%s`; there are epochs, seed, batch, clip_norm and clip_value", name->text);
+                         "unknown setting `%s`; there are epochs, steps, seed, batch, clip_norm and clip_value",
+                         name->text);
     diag_suggest(e->d, d, name->span, name->text, words, sizeof words / sizeof *words);
 }
 
@@ -249,6 +250,14 @@ static void batch_setting(Elab *e, const AstDecl *decl, uint32_t i)
     check_batch_ranks(e);
 }
 
+static void steps_setting(Elab *e, const AstTrainItem *it)
+{
+    IrTrain *t = &e->m->train;
+    if (!whole_setting(e, it->value, &t->steps) || (t->steps && t->steps <= IR_MAX_STEPS)) return;
+    diag_error(e->d, E0404, it->value->span, "found %lld, wanted from 1 to %d steps in an epoch", (long long)t->steps,
+               IR_MAX_STEPS);
+}
+
 static void settings(Elab *e, const AstDecl *decl)
 {
     IrTrain *t = &e->m->train;
@@ -261,9 +270,12 @@ static void settings(Elab *e, const AstDecl *decl)
         if (!strcmp(it->name.text, "epochs")) whole_setting(e, it->value, &t->epochs);
         else if (!strcmp(it->name.text, "seed")) whole_setting(e, it->value, &t->seed);
         else if (!strcmp(it->name.text, "batch")) batch_setting(e, decl, i);
+        else if (!strcmp(it->name.text, "steps")) steps_setting(e, it);
         else if (before && batch_is(before) && batch_of(it)) continue; /* `of graphs` */
         else if (strcmp(it->name.text, "clip_norm") && strcmp(it->name.text, "clip_value")) error_setting(e, &it->name);
     }
+    if (t->steps && t->batch)
+        diag_error(e->d, E0404, decl->span, "`batch` says how many steps an epoch has: leave `steps` out");
 }
 
 static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char *what, const AstTrainItem **out)

@@ -418,8 +418,8 @@ void fold_add_slots(Parser *p, FoldBuilder *f, AstName word, const SlotVec *entr
     for (uint32_t i = 0; i < slots.n; i++) VEC_PUSH(p->arena, &f->params, slots.data[i]);
 }
 
-static const char *const train_words[] = {"loss", "metric",     "hyper",     "optimizer",  "epochs",
-                                          "seed", "stop_early", "clip_norm", "clip_value", "batch"};
+static const char *const train_words[] = {"loss",       "metric",    "hyper",      "optimizer", "epochs", "seed",
+                                          "stop_early", "clip_norm", "clip_value", "batch",     "steps"};
 
 static void train_unknown(Parser *p, AstName word)
 {

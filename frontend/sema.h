@@ -544,6 +544,8 @@ Value builtin_knn(Elab *e, const Call *c);
 Value builtin_complete(Elab *e, const Call *c);
 Value builtin_negatives(Elab *e, const Call *c);
 Value builtin_permutation(Elab *e, const Call *c);
+Value builtin_candidates(Elab *e, const Call *c);
+Value builtin_answers(Elab *e, const Call *c);
 Value graph_over(Elab *e, const AstExpr *x);
 
 /* ---- tensors of the module (elab_tensor.c) ---- */

@@ -216,6 +216,54 @@ static bool from_nodes(Build *b, const IrGraph *g, Edges *out)
     return true;
 }
 
+static bool from_candidates(Build *b, const IrGraph *g, Edges *out)
+{
+    int64_t n = b->w->counts[g->src_space], rows = b->edges[g->base].n, pairs;
+    if (__builtin_mul_overflow(n, rows, &pairs)) return fail(b, "too many candidates");
+    *out = edges_new(b->arena, pairs, false);
+    for (int64_t i = 0; i < pairs; i++) push(out, i % n, i / n, 0);
+    return true;
+}
+
+/* The integers that edges of a graph have; NULL: none are asked for. */
+static bool keys_of(Build *b, const IrGraph *g, uint32_t k, int64_t n, const int64_t **out)
+{
+    *out = NULL;
+    if (!g->n_keys) return true;
+    const EvalList *list = list_named(b, g->keys[k]);
+    if (!list) return false;
+    if (list->n != n) return fail(b, arena_printf(b->arena, "`%s` has %lld elements", list->name, (long long)list->n));
+    *out = list->first;
+    return true;
+}
+
+/* For each edge of the base the nodes that it might lead to are asked one by one. */
+static bool from_answers(Build *b, const IrGraph *g, Edges *out)
+{
+    const Edges *base = &b->edges[g->base];
+    int64_t n = b->w->counts[g->src_space], pairs = 0;
+    const int64_t *key, *keys[IR_MAX_PATH];
+    if (!keys_of(b, g, 0, base->n, &key)) return false;
+    for (uint32_t k = 0; k < g->n_path; k++) {
+        if (!keys_of(b, g, k + 1, b->edges[g->path[k]].n, &keys[k])) return false;
+        pairs += b->edges[g->path[k]].n;
+    }
+    if (__builtin_mul_overflow(pairs, base->n, &pairs)) return fail(b, "too many answers");
+    *out = edges_new(b->arena, pairs < base->n * n ? pairs : base->n * n, false);
+    for (int64_t e = 0; e < base->n; e++) {
+        bool *known = ARENA_ARRAY(b->arena, bool, n + 1);
+        for (uint32_t k = 0; k < g->n_path; k++) {
+            const Edges *x = &b->edges[g->path[k]];
+            for (int64_t i = 0; i < x->n; i++)
+                known[x->dst[i]] |= x->src[i] == base->src[e] && (!key || keys[k][i] == key[e]);
+        }
+        for (int64_t v = 0; v < n; v++)
+            if (known[v]) push(out, v, e, 0);
+    }
+    ICE_UNLESS(out->n <= pairs); /* no node without an edge that leads there */
+    return true;
+}
+
 static bool leads(const Edges *e, int64_t src, int64_t dst)
 {
     for (int64_t i = 0; i < e->n; i++)
@@ -355,6 +403,8 @@ static bool user_edges(Build *b, const IrGraph *g, Edges *out)
     case IR_GRAPH_ROUTED: return from_routed(b, g, out);
     case IR_GRAPH_SELECT: return from_select(b, g, out);
     case IR_GRAPH_PERMUTATION: return from_permutation(b, g, out);
+    case IR_GRAPH_CANDIDATES: return from_candidates(b, g, out);
+    case IR_GRAPH_ANSWERS: return from_answers(b, g, out);
     case IR_GRAPH_KEYED:
         *out = edges_new(b->arena, 0, false);
         return no_images(b, g->image); /* until the key is said */

@@ -129,6 +129,17 @@ IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
     return m->maps.n - 1;
 }
 
+const IrGraph *ir_graph_of_all(const IrModule *m, IrId map)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (g->kind != IR_GRAPH_CANDIDATES || (g->src != map && g->dst != map)) continue;
+        ICE_UNLESS(g->src_space != g->dst_space); /* nodes and edges */
+        return g;
+    }
+    return NULL;
+}
+
 bool ir_map_stays(const IrModule *m, IrId map)
 {
     const IrMap *x = &m->maps.data[map];

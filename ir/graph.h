@@ -70,6 +70,12 @@ typedef enum {
     /* its edges are the pairs of a row and a key that the base's edges have, by key, then by row: from the row to the key.
        `batch` says each edge's row, `of` its key, a map that an input says, `image` its pair */
     IR_GRAPH_KEYED,
+    /* to each edge of the base an edge from every node of those that the base's edges lead to: a pair's ends follow from
+       its number, so that no array says them where rows are walked (ir_graph_of_all) */
+    IR_GRAPH_CANDIDATES,
+    /* to each edge of the base an edge from every node that some edge of `path` leads to from the same source, and with
+       the same key where there are `keys`; each once */
+    IR_GRAPH_ANSWERS,
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of
    each. */
@@ -117,9 +123,15 @@ typedef struct IrGraph {
        which one says which edges are the graph's, those that have `equals` there; NULL: all are */
     const char *file, *where;
     int64_t equals;
-    IrId path[IR_MAX_PATH]; /* compose: the graphs of a path's edges, from its source on */
+    /* compose: the graphs of a path's edges, from its source on; answers: those whose edges are looked through */
+    IrId path[IR_MAX_PATH];
     uint32_t n_path;
+    /* answers: arrays of an integer for each edge of the base, then of each graph of the path; n_keys 0: none are asked for */
+    const char *keys[IR_MAX_PATH + 1];
+    uint32_t n_keys;
 } IrGraph;
+/* Whether its targets are the base's edges, its sources the nodes that these lead to. */
+static inline bool ir_graph_is_of_targets(IrGraphKind k) { return k == IR_GRAPH_CANDIDATES || k == IR_GRAPH_ANSWERS; }
 static inline const char *ir_graph_file(const IrGraph *g) { return g->file ? g->file : g->name; }
 
 typedef struct IrType {
@@ -243,7 +255,7 @@ typedef struct IrTensor {
     Span span;
 } IrTensor;
 
-enum { IR_MAX_METRICS = 32 }; /* as many as the runtime keeps */
+enum { IR_MAX_METRICS = 32 /* as many as the runtime keeps */, IR_MAX_STEPS = 1000000 /* of an epoch */ };
 typedef struct IrMetric {
     const char *name;
     uint32_t result; /* index into results of "metrics" */
@@ -258,6 +270,7 @@ typedef struct IrTrain {
     bool stop_minimise;
     int64_t patience;
     int64_t batch; /* graphs of a step; 0: all at once */
+    int64_t steps; /* of an epoch, each on all data; 0: one, or as many as there are batches */
 } IrTrain;
 
 typedef struct IrAssert { /* result k of a test function: bool; false anywhere fails */
@@ -300,6 +313,9 @@ IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to);
 bool ir_space_keeps_order(const IrModule *m, IrId space);
 /* Whether a map is known when the graph is loaded: neither computed nor of a graph that is drawn for each step. */
 bool ir_map_stays(const IrModule *m, IrId map);
+/* The graph `candidates` of which the map is an end: row r of its targets has the elements from r * n to (r + 1) * n,
+   n being the number of its sources, one of each in order. NULL: of none. */
+const IrGraph *ir_graph_of_all(const IrModule *m, IrId map);
 
 /* Adds an argument and its `arg` op; returns the value. */
 IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg);

@@ -306,10 +306,11 @@ static void resolve_inverses(Parser *p)
 
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
-    static const char *const kinds[] = {"data",        "random",    "self_loops", "reverse", "line", "siblings",
-                                        "complete",    "negatives", "nearest",    "select",  "file", "routed",
-                                        "permutation", "column",    "compose",    "keyed"}; /* of IrGraphKind */
-    static const char *const policies[] = {"keep", "replace", "add", "remove"};             /* of IrLoopPolicy */
+    static const char *const kinds[] = {"data",     "random",     "self_loops",  "reverse", "line",
+                                        "siblings", "complete",   "negatives",   "nearest", "select",
+                                        "file",     "routed",     "permutation", "column",  "compose",
+                                        "keyed",    "candidates", "answers"};   /* of IrGraphKind */
+    static const char *const policies[] = {"keep", "replace", "add", "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
     if (g->kind == IR_GRAPH_DATA || (ir_graph_is_read(g->kind) && !is(p, "("))) return;
     expect(p, "(");
@@ -332,6 +333,10 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         } while (accept(p, ",") && !p->failed);
     } else {
         g->base = ref(p, &p->graphs, "graph");
+    }
+    while (g->kind == IR_GRAPH_ANSWERS && !p->failed && accept(p, ",")) {
+        if (g->n_path == IR_MAX_PATH) fail(p, p->at, "more than %d graphs to look through", IR_MAX_PATH);
+        else g->path[g->n_path++] = ref(p, &p->graphs, "graph");
     }
     if (g->kind == IR_GRAPH_SELF_LOOPS || g->kind == IR_GRAPH_NEAREST) {
         expect(p, ",");
@@ -384,6 +389,10 @@ static void parse_graph(Parser *p)
         expect(p, "=");
         g.equals = integer(p, INT64_MIN, INT64_MAX);
     }
+    if (g.kind == IR_GRAPH_ANSWERS && accept(p, "keys")) do {
+            if (g.n_keys > g.n_path) fail(p, p->at, "more arrays of keys than graphs");
+            else g.keys[g.n_keys++] = name(p, "a file's name");
+        } while (accept(p, ",") && !p->failed);
     if (accept(p, "orig")) g.orig = ref(p, &p->maps, "map");
     if (accept(p, "image")) g.image = ref(p, &p->maps, "map");
     if (p->failed) return;
@@ -578,6 +587,7 @@ static void parse_train(Parser *p, Token at)
     expect(p, "seed");
     t->seed = integer(p, INT64_MIN, INT64_MAX);
     if (accept(p, "batch")) t->batch = integer(p, 1, INT64_MAX);
+    if (accept(p, "steps")) t->steps = integer(p, 1, INT64_MAX);
     expect(p, "{");
     while (accept(p, "metric")) {
         IrMetric metric = {.name = name(p, "a metric's name")};

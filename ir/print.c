@@ -160,12 +160,16 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
     case IR_GRAPH_LINE: strbuf_puts(out, "line("); break;
     case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;
     case IR_GRAPH_COMPLETE: strbuf_puts(out, "complete("); break;
+    case IR_GRAPH_CANDIDATES: strbuf_puts(out, "candidates("); break;
+    case IR_GRAPH_ANSWERS: strbuf_puts(out, "answers("); break;
     case IR_GRAPH_NEGATIVES: strbuf_puts(out, "negatives("); break;
     case IR_GRAPH_ROUTED: strbuf_puts(out, "routed("); break;
     case IR_GRAPH_PERMUTATION: strbuf_puts(out, "permutation("); break;
     }
     PRINT_REF(out, m->graphs, g->base);
     if (g->kind == IR_GRAPH_NEGATIVES || g->kind == IR_GRAPH_ROUTED) strbuf_printf(out, ", %" PRId64, g->n_edges);
+    for (uint32_t i = 0; g->kind == IR_GRAPH_ANSWERS && i < g->n_path && i < IR_MAX_PATH; i++)
+        strbuf_puts(out, ", "), PRINT_REF(out, m->graphs, g->path[i]);
     if (ir_graph_is_drawn(g->kind)) strbuf_printf(out, ", %s%" PRId64, g->redrawn ? "site " : "", g->seed);
     strbuf_puts(out, ")");
 }
@@ -190,6 +194,7 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         if (ir_graph_has_of(g->kind) && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
         if (g->where)
             strbuf_puts(out, " where "), print_name(out, g->where), strbuf_printf(out, " = %" PRId64, g->equals);
+        for (uint32_t k = 0; k < g->n_keys; k++) strbuf_puts(out, k ? ", " : " keys "), print_name(out, g->keys[k]);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
         strbuf_puts(out, "\n");
@@ -329,6 +334,7 @@ static void print_train(const IrTrain *t, StrBuf *out)
 {
     strbuf_printf(out, "train epochs %" PRId64 " seed %" PRId64, t->epochs, t->seed);
     if (t->batch) strbuf_printf(out, " batch %" PRId64, t->batch);
+    if (t->steps) strbuf_printf(out, " steps %" PRId64, t->steps);
     strbuf_puts(out, " {\n");
     for (uint32_t i = 0; i < t->metrics.n; i++) {
         strbuf_puts(out, "  metric ");

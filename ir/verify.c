@@ -142,7 +142,8 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
         return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name, v->m->spaces.data[g->edge].name);
     IrId base = g->kind == IR_GRAPH_COMPOSE ? g->path[0] : g->base;
     IrId base_ends = base < v->m->graphs.n ? v->m->graphs.data[base].src_space : IR_NONE;
-    bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS || g->kind == IR_GRAPH_ROUTED ||
+    bool of_edges = ir_graph_is_of_targets(g->kind) || g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS ||
+                    g->kind == IR_GRAPH_ROUTED ||
                     (base_ends < n && v->m->spaces.data[base_ends].is_edge); /* loops on a graph of edges, say */
     if ((!of_edges && (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge)) ||
         g->src_space == IR_UNIT || g->dst_space == IR_UNIT)
@@ -326,6 +327,28 @@ static bool check_compose(Verify *v, const IrGraph *g, uint32_t id)
     return keeps_none(v, g);
 }
 
+/* From the nodes that the base's edges lead to, to these edges. The graphs that are looked through join the same nodes. */
+static bool check_of_targets(Verify *v, const IrGraph *g, uint32_t id)
+{
+    const IrGraph *base = &v->m->graphs.data[g->base];
+    bool answers = g->kind == IR_GRAPH_ANSWERS;
+    if (g->src_space != base->dst_space || g->dst_space != base->edge)
+        return bad(v, nowhere, "graph `%s` does not lead from what edges of `%s` lead to, to these", g->name,
+                   base->name);
+    if (!ir_map_stays(v->m, base->src) || !ir_map_stays(v->m, base->dst))
+        return bad(v, nowhere, "graph `%s`: a run says where `%s` leads, or draws it", g->name, base->name);
+    if (answers != (g->n_path > 0) || g->n_path > IR_MAX_PATH || (g->n_keys && g->n_keys != g->n_path + 1))
+        return bad(v, nowhere, "graph `%s`: %u graphs and %u arrays of keys", g->name, g->n_path, g->n_keys);
+    for (uint32_t i = 0; i < g->n_path; i++) {
+        const IrGraph *x = g->path[i] < id ? &v->m->graphs.data[g->path[i]] : NULL;
+        if (!x || x->src_space != base->src_space || x->dst_space != base->dst_space || !ir_map_stays(v->m, x->src) ||
+            !ir_map_stays(v->m, x->dst))
+            return bad(v, nowhere, "graph `%s` looks through a graph of other nodes, or one not known above it",
+                       g->name);
+    }
+    return keeps_none(v, g);
+}
+
 /* Kinds without a base have none: their `base` is IR_NONE. */
 static bool has_base(const IrGraph *g)
 {
@@ -372,6 +395,8 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_SELECT: return check_select(v, g);
     case IR_GRAPH_PERMUTATION: return check_permutation(v, g);
     case IR_GRAPH_KEYED: return check_keyed(v, g);
+    case IR_GRAPH_CANDIDATES:
+    case IR_GRAPH_ANSWERS: return check_of_targets(v, g, id);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }
@@ -637,6 +662,8 @@ static bool check_train(Verify *v)
     const IrFunc *metrics = ir_func_find(v->m, "metrics");
     if (!ir_func_find(v->m, "train_step")) return bad(v, nowhere, "train: no function `train_step`");
     if (t->batch < 0) return bad(v, nowhere, "train: batches of %" PRId64, t->batch);
+    if (t->steps < 0 || t->steps > IR_MAX_STEPS || (t->steps && t->batch))
+        return bad(v, nowhere, "train: epochs of %" PRId64 " steps", t->steps);
     if (t->epochs < 0) return bad(v, nowhere, "train: %" PRId64 " epochs", t->epochs);
     if (t->metrics.n > IR_MAX_METRICS)
         return bad(v, nowhere, "train: %u metrics, at most %d are kept", t->metrics.n, IR_MAX_METRICS);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 19
+#define RT_ABI_VERSION 20
 
 typedef union RtArg {
     void *p;
@@ -21,7 +21,8 @@ enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL, RT_F16, RT_BF16 }; /* = IrDtype 
 /* clang-format off */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
        RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE, RT_GRAPH_ROUTED,
-       RT_GRAPH_PERMUTATION, RT_GRAPH_COLUMN, RT_GRAPH_COMPOSE, RT_GRAPH_KEYED }; /* = IrGraphKind */
+       RT_GRAPH_PERMUTATION, RT_GRAPH_COLUMN, RT_GRAPH_COMPOSE, RT_GRAPH_KEYED, RT_GRAPH_CANDIDATES,
+       RT_GRAPH_ANSWERS }; /* = IrGraphKind */
 /* clang-format on */
 enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD };                /* = IrTensorKind */
 enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE }; /* = IrLoopPolicy */
@@ -63,6 +64,7 @@ typedef struct RtMapDef {
     int64_t name, from, to, partial, sorted, inverse;
     int64_t needs_rows; /* some step reads its rows or its list, or is cut by them */
     int64_t computed;   /* programs have it in memory of their own */
+    int64_t implied; /* an end of candidates, whose images follow from numbers: no step reads them, there is no array */
 } RtMapDef;
 typedef struct RtGraphDef {
     int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
@@ -75,6 +77,8 @@ typedef struct RtGraphDef {
     int64_t redrawn;
     int64_t file, where, equals; /* file, column: arrays that are read; where -1: all edges */
     int64_t n_path, path[RT_MAX_PATH];
+    int64_t n_keys,
+        keys[RT_MAX_PATH + 1]; /* answers: arrays of integers of the base's edges and of those of each of path */
 } RtGraphDef;
 typedef struct RtTensorDef {
     int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */
@@ -161,6 +165,7 @@ typedef struct RtMetric {
 } RtMetric;
 typedef struct RtTrain {
     int64_t present, epochs, seed, stop_metric, stop_minimise, patience, n_metrics;
+    int64_t steps; /* of an epoch on all data; 0: one */
     int64_t batch; /* graphs of a step; 0: all at once */
 } RtTrain;
 typedef struct RtImage {      /* all kernels for a kind of GPU */

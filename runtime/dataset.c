@@ -233,6 +233,29 @@ static RtCode read_lists(Loader *l)
     return code;
 }
 
+/* The integers of edges that graphs ask for: each array is read once for each graph that asks. */
+static RtCode read_keys(Loader *l)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->m->n_graphs; i++) n += l->m->graphs[i].n_keys;
+    RT_TRY(rt_alloc(&l->keys, l->m->n_graphs, sizeof *l->keys, "a data set", l->st));
+    RT_TRY(rt_alloc(&l->key_arrays, n, sizeof *l->key_arrays, "a data set", l->st));
+    for (int64_t i = 0; i < l->m->n_graphs; i++)
+        for (int64_t k = 0; k < l->m->graphs[i].n_keys; k++) {
+            const char *stem = l->m->strings + l->m->graphs[i].keys[k];
+            RtArray *a = &l->key_arrays[l->n_key_arrays++];
+            if (!rt_source_has(&l->source, stem))
+                return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, stem), "save an int64 of each edge",
+                               "the keys of edges, by which %s finds answers, are missing",
+                               l->m->strings + l->m->graphs[i].name);
+            RT_TRY(read_integers(l, stem, rt_load_place(l, stem), a));
+            l->keys[i].place[k] = stem;
+            l->keys[i].of[k] = a->data.p;
+            l->keys[i].n[k] = a->count;
+        }
+    return RT_OK;
+}
+
 /* src.npy and dst.npy, as temporal sets hold them. */
 static RtCode read_edge_pair(Loader *l)
 {
@@ -299,6 +322,9 @@ static const char *keeps_order(const Loader *l, int64_t space)
     for (int64_t i = 0; i < l->m->n_graphs; i++)
         if (l->m->graphs[i].kind == RT_GRAPH_NEAREST || l->m->graphs[i].kind == RT_GRAPH_SELECT)
             return "the program finds graphs of its own, in the user's order";
+    for (int64_t i = 0; i < l->m->n_graphs; i++)
+        if (l->m->graphs[i].kind == RT_GRAPH_CANDIDATES)
+            return "the program walks through all nodes, in the user's order";
     for (int64_t i = 0; i < l->m->n_tensors; i++)
         if (l->m->tensors[i].space == space && (l->m->tensors[i].kind == RT_PARAM || l->m->tensors[i].kind == RT_STATE))
             return "a parameter has a row per node";
@@ -336,6 +362,7 @@ static RtCode build_graph(Loader *l)
                     .src = l->src_ids,
                     .dst = l->dst_ids,
                     .files = l->files,
+                    .keys = l->keys,
                     .graph_of = l->batch.data.p,
                     .counts = l->counts,
                     .patterns = l->patterns,
@@ -691,6 +718,7 @@ static RtCode load(Loader *l, const char *path)
     RT_TRY(read_inputs(l));
     RT_TRY(read_edges(l));
     RT_TRY(read_lists(l));
+    RT_TRY(read_keys(l));
     RT_TRY(read_batch(l));
     RT_TRY(rt_load_counts(l));
     RT_TRY(order_nodes(l));
@@ -712,6 +740,9 @@ static void loader_free(Loader *l)
     free(l->patterns);
     for (int64_t i = 0; l->lists && i < l->m->n_graphs; i++) rt_array_free(&l->lists[i]);
     free(l->lists);
+    for (int64_t i = 0; i < l->n_key_arrays; i++) rt_array_free(&l->key_arrays[i]);
+    free(l->key_arrays);
+    free(l->keys);
     free(l->files);
     for (int64_t i = 0; l->kept && i < l->m->n_graphs; i++) rt_block_free(&l->kept[i]);
     free(l->kept);

@@ -28,6 +28,9 @@ typedef struct Loader {
     RtEdgeIds *files; /* [n_graphs] their edges */
     RtBlock *kept;    /* [n_graphs] the same, where not all edges of an array are the graph's */
     char (*list_places)[PLACE_BYTES];
+    RtKeys *keys;        /* [n_graphs] */
+    RtArray *key_arrays; /* [n_key_arrays] what they point into */
+    int64_t n_key_arrays;
     int64_t n_edges;
     const int64_t *src_ids, *dst_ids;
     char place[PLACE_BYTES];

@@ -46,7 +46,7 @@ int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts)
     int64_t bytes = 0;
     for (int64_t i = 0; i < m->n_maps; i++) {
         const RtMapDef *d = &m->maps[i];
-        if (d->computed) continue;
+        if (d->computed || d->implied) continue;
         if (counts[d->from] > 0) bytes = rt_size_plus(bytes, counts[d->from], 4);
         if (counts[d->to] > 0 && m->maps[i].needs_rows) bytes = rt_size_plus(bytes, counts[d->to], 8);
     }
@@ -182,6 +182,13 @@ static const int32_t *places_of(const RtGraph *g, int64_t space)
     return space == g->ordered ? g->places.p : NULL;
 }
 
+/* Candidates of which no program reads an array of pairs: they are counted. */
+static RtCode count_candidates(RtGraph *g, const RtGraphDef *d, int64_t n_base, int64_t *n, RtStatus *st)
+{
+    if (!rt_mul(g->spaces[d->src_space].count, n_base, n)) *n = INT64_MAX;
+    return rt_graph_set_count(g, d->edge, *n, st);
+}
+
 static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
@@ -195,6 +202,10 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
         }
         if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED) {
             RT_TRY(rt_graph_build_found(g, d, t, lists[d->base].n, &lists[i].n, st));
+            continue;
+        }
+        if (d->kind == RT_GRAPH_CANDIDATES && m->maps[d->src].implied && m->maps[d->dst].implied) {
+            RT_TRY(count_candidates(g, d, lists[d->base].n, &lists[i].n, st));
             continue;
         }
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
@@ -303,6 +314,10 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     RtMapData *data = &g->maps[map];
     int64_t n = g->spaces[d->from].count, n_rows = g->spaces[d->to].count;
     RT_TRY(rt_graph_alloc(g, n_rows + 1, 8, &data->rows, st));
+    if (d->implied) { /* the targets of candidates: as many to each */
+        for (int64_t k = 0; k <= n_rows; k++) data->rows[k] = n_rows ? k * (n / n_rows) : 0;
+        return RT_OK;
+    }
     RT_TRY(rt_graph_alloc(g, n, 4, &data->list, st));
     count_rows(data->to, n, n_rows, data->rows);
     assert(!d->sorted || data->rows[n_rows] == n); /* an element's place is its place in the list */
@@ -318,7 +333,7 @@ static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
     RT_TRY(open_said_maps(g, st));
     for (int64_t i = 0; i < m->n_maps; i++) {
         if (m->maps[i].computed || is_keyed(m, i)) continue; /* in a program's memory; not known yet */
-        if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
+        if (!g->maps[i].to && !m->maps[i].implied) RT_TRY(build_batch(g, i, t, st));
         if (m->maps[i].needs_rows) RT_TRY(build_rows(g, i, st));
     }
     return RT_OK;

@@ -20,6 +20,13 @@ typedef struct RtEdgeIds {
     const int64_t *rows;      /* [n] which element of the array each edge is; NULL: element e */
 } RtEdgeIds;
 
+/* Arrays of an integer for each edge, by the user's ids, that a graph asks for. */
+typedef struct RtKeys {
+    const char *place[RT_MAX_PATH + 1]; /* names the array in errors */
+    const int64_t *of[RT_MAX_PATH + 1];
+    int64_t n[RT_MAX_PATH + 1];
+} RtKeys;
+
 /* What the user gives of the graphs: edges, the graph of each node, counts. Graphs of kind RT_GRAPH_DATA share the edges. */
 typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
@@ -27,6 +34,7 @@ typedef struct RtTopology {
     const int64_t *src, *dst; /* [n_edges] user order */
     /* [n_graphs] of the model: edges of those that the data say (rt_graph_is_read); NULL: they are not given */
     const RtEdgeIds *files;
+    const RtKeys *keys;      /* [n_graphs] of the model: of those that have n_keys; NULL: they are not given */
     const int64_t *graph_of; /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
     /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are read; edge spaces are ignored */
     int64_t *counts;

@@ -1,6 +1,6 @@
 /* Where a graph's edges come from (IrGraphKind): lists of the user's data, random numbers, or another graph with loops
    kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_path.c,
-   graph_negatives.c). Works in
+   graph_negatives.c, graph_targets.c). Works in
    the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include <assert.h>
@@ -193,6 +193,8 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
     case RT_GRAPH_LINE:
     case RT_GRAPH_SIBLINGS: return rt_list_edge_pairs(g, def, &lists[def->base], list, st);
     case RT_GRAPH_COMPLETE: return rt_list_node_pairs(g, def, t, list, st);
+    case RT_GRAPH_CANDIDATES: return rt_list_candidates(g, def, lists, list, st);
+    case RT_GRAPH_ANSWERS: return rt_list_answers(g, def, t, lists, list, st);
     case RT_GRAPH_NEGATIVES: return rt_list_negatives(g, def, &lists[def->base], list, st);
     case RT_GRAPH_NEAREST: return rt_list_nearest(g, def, t, list, st);
     case RT_GRAPH_PERMUTATION: return rt_list_permutation(g, def, list, st);

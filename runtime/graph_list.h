@@ -35,6 +35,13 @@ RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopol
    are and what they take, before memory is asked for. */
 RtCode rt_list_path(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l, RtStatus *st);
 
+/* Pairs of a node and an edge of the base (graph_targets.c): all, or those that edges of `path` answer; by edge, then by
+   node. DATA_MISSING without the keys that it asks for, DATA_ROWS where they are not one of each edge. */
+RtCode rt_list_candidates(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l,
+                          RtStatus *st);
+RtCode rt_list_answers(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
+                       RtEdgeList *l, RtStatus *st);
+
 /* A number of the graph's draws: by its seed, or by the run's seed, the step and its site. */
 static inline uint32_t rt_graph_draw(const RtGraph *g, const RtGraphDef *def, int64_t element, uint64_t feature)
 {

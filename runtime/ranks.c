@@ -669,6 +669,10 @@ static RtCode tell_ids(const Maker *k)
 static RtCode fill(const Maker *k)
 {
     RtRanks *r = k->r;
+    for (int64_t i = 0; i < k->m->n_graphs; i++)
+        if (k->m->graphs[i].kind == RT_GRAPH_CANDIDATES || k->m->graphs[i].kind == RT_GRAPH_ANSWERS)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->graphs[i].name), NULL,
+                           "all nodes are candidates, and a process has its own and its halo");
     RT_TRY(rt_alloc(&r->spaces, k->m->n_spaces, sizeof *r->spaces, what, k->st));
     RT_TRY(rt_alloc(&r->ids, k->m->n_spaces, sizeof *r->ids, what, k->st));
     RT_TRY(make_spaces(k));

@@ -1,6 +1,7 @@
 /* Folders and archives of arrays (see source.h). Finding an array and naming it in errors go
    through one function, so that the place in a message is where the array was read. */
 #include "runtime/source.h"
+#include "runtime/convert.h"
 #include "runtime/file.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,9 +94,54 @@ static Hit find(RtSource *s, const char *stem)
     return h;
 }
 
+/* Where the triples lie whose columns NAME_index or NAME_type is; false: it has another name, is there itself, or neither is. */
+static bool in_triples(RtSource *s, const char *stem, bool *ends, Hit *h, char *name, size_t size)
+{
+    size_t n = strlen(stem);
+    *ends = n > 6 && !strcmp(stem + n - 6, "_index");
+    bool type = n > 5 && !strcmp(stem + n - 5, "_type");
+    if ((!*ends && !type) || snprintf(name, size, "%.*s_triples", (int)(n - (*ends ? 6 : 5)), stem) >= (int)size)
+        return false;
+    if (find(s, stem).origin != FROM_NONE) return false;
+    *h = find(s, name);
+    return h->origin != FROM_NONE;
+}
+
+/* Integers [n, 3]: head, relation and tail of each edge; their ends as [2, n], or the relations. */
+static RtCode read_triples(RtSource *s, const char *name, bool ends, RtArray *a, RtStatus *st)
+{
+    RtArray t;
+    char place[PATH_BYTES + 256], text[160];
+    rt_source_place(s, name, place, sizeof place);
+    RT_TRY(rt_source_read(s, name, &t, st));
+    RtCode code = RT_OK;
+    RtBlock wide = {0};
+    if (t.n_dims != 2 || t.shape[1] != 3 || (t.dtype != RT_I64 && t.dtype != RT_I32))
+        code = rt_fail(st, RT_E_DATA_EDGES, place, "a row is head, relation, tail", "found %s, wanted [n, 3] i64",
+                       rt_array_text(&t, text, sizeof text));
+    if (!code) code = rt_block_alloc(&wide, rt_size(t.count, 8), place, st);
+    if (!code) code = rt_convert(&t, RT_I64, wide.p, place, st);
+    int64_t n = code ? 0 : t.shape[0];
+    rt_array_free(&t);
+    *a = (RtArray){
+        .dtype = RT_I64, .n_dims = ends ? 2 : 1, .shape = {ends ? 2 : n, ends ? n : 0}, .count = ends ? 2 * n : n};
+    if (!code) code = rt_block_alloc(&a->data, rt_size(a->count, 8), place, st);
+    const int64_t *from = wide.p;
+    for (int64_t e = 0; e < n && !code; e++) {
+        int64_t *to = a->data.p;
+        to[e] = from[3 * e + (ends ? 0 : 1)];
+        if (ends) to[n + e] = from[3 * e + 2];
+    }
+    rt_block_free(&wide);
+    return code;
+}
+
 const char *rt_source_place(RtSource *s, const char *stem, char *out, size_t size)
 {
-    Hit h = find(s, stem);
+    Hit h;
+    char triples[300];
+    bool ends;
+    if (!in_triples(s, stem, &ends, &h, triples, sizeof triples)) h = find(s, stem);
     int n;
     if (h.origin == FROM_GRAPH || h.origin == FROM_SIDE) n = snprintf(out, size, "%s:%s", h.path, h.member);
     else if (h.origin != FROM_NONE) n = snprintf(out, size, "%s", h.path);
@@ -104,12 +150,21 @@ const char *rt_source_place(RtSource *s, const char *stem, char *out, size_t siz
     return out;
 }
 
-bool rt_source_has(RtSource *s, const char *stem) { return find(s, stem).origin != FROM_NONE; }
+bool rt_source_has(RtSource *s, const char *stem)
+{
+    Hit h;
+    char triples[300];
+    bool ends;
+    return find(s, stem).origin != FROM_NONE || in_triples(s, stem, &ends, &h, triples, sizeof triples);
+}
 
 RtCode rt_source_read(RtSource *s, const char *stem, RtArray *a, RtStatus *st)
 {
-    char place[PATH_BYTES + 256];
-    Hit h = find(s, stem);
+    char place[PATH_BYTES + 256], triples[300];
+    Hit h;
+    bool ends;
+    if (in_triples(s, stem, &ends, &h, triples, sizeof triples)) return read_triples(s, triples, ends, a, st);
+    h = find(s, stem);
     rt_source_place(s, stem, place, sizeof place);
     *a = (RtArray){0};
     if (h.origin == FROM_GRAPH) return rt_zip_read(&s->graph, h.member, place, a, st);

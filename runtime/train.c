@@ -378,10 +378,10 @@ static RtCode run_batches(Trainer *t, double *loss)
 }
 
 /* Draws the graphs that are drawn for each step, if there are some, and has both programs cut their steps anew. */
-static RtCode redraw(Trainer *t)
+static RtCode redraw(Trainer *t, int64_t step)
 {
     RtExec *const both[] = {t->step, t->metrics};
-    RT_TRY(rt_graph_redraw(t->d->graph, t->at.seed, t->at.epoch, t->st));
+    RT_TRY(rt_graph_redraw(t->d->graph, t->at.seed, step, t->st));
     for (int i = 0; i < 2 && t->d->graph->lists; i++) {
         if (!both[i]) continue;
         RT_TRY(rt_exec_move(both[i], t->st));
@@ -390,21 +390,37 @@ static RtCode redraw(Trainer *t)
     return t->d->graph->lists ? rt_cuda_push_graph(t->o->exec.device, t->d->graph, t->st) : RT_OK;
 }
 
+/* Begins the epoch's last step behind the others; *sum: of their losses. */
+static RtCode run_steps(Trainer *t, int64_t n_steps, double *sum)
+{
+    double one;
+    *sum = 0;
+    for (int64_t i = 0; i < n_steps; i++) {
+        if (i) {
+            RT_TRY(end_step(t, &one));
+            *sum += one;
+        }
+        RT_TRY(redraw(t, t->at.epoch * n_steps + i));
+        RT_TRY(begin_step(t, t->at.epoch * n_steps + i));
+    }
+    return RT_OK;
+}
+
 static RtCode run_epoch(Trainer *t)
 {
     bool best;
-    double loss;
+    double loss, sum = 0;
+    int64_t n_steps = t->m->train->steps ? t->m->train->steps : 1;
     assert(t->at.epoch < t->o->epochs);
     set_run(t, "epoch", (double)t->at.epoch);
-    if (t->o->batches) {
-        RT_TRY(run_batches(t, &loss));
-    } else {
-        RT_TRY(redraw(t));
-        RT_TRY(begin_step(t, t->at.epoch));
-    }
+    if (t->o->batches) RT_TRY(run_batches(t, &loss));
+    else RT_TRY(run_steps(t, n_steps, &sum));
     /* a device is waited for once an epoch: a loss that is not a number is found behind the metrics, which change nothing */
     if (t->metrics) rt_exec_run(t->metrics, t->at.seed, t->at.epoch);
-    if (!t->o->batches) RT_TRY(end_step(t, &loss));
+    if (!t->o->batches) {
+        RT_TRY(end_step(t, &loss));
+        loss = (sum + loss) / (double)n_steps;
+    }
     t->r->loss = loss;
     if (t->metrics) RT_TRY(read_metrics(t->m, t->metrics, t->values, t->st));
     for (int64_t i = 0; i < t->m->train->n_metrics; i++)

@@ -150,11 +150,25 @@ static KirId eval_iota(Lower *l, const IrOp *op, const Env *env)
     return x;
 }
 
+/* Ends of candidates follow from the pair's number. `row`: the pair. */
+static KirId implied_image(Lower *l, const IrGraph *g, IrId map, KirId row)
+{
+    Emit *e = &l->e;
+    KirId n = lower_count(l, plan_count(l->f->m, g->src_space));
+    for (uint32_t i = 0; map == g->src && i < l->images.n; i++) {
+        const Image *x = &l->images.data[i];
+        if (x->map == g->dst && x->row == row) return emit_op2(e, KIR_sub, row, emit_op2(e, KIR_mul, x->image, n));
+    }
+    return emit_op2(e, map == g->src ? KIR_rem : KIR_div, row, n);
+}
+
 /* An element that a list gave has its image in an array of the list's order, which is read one after another. */
 static KirId load_image(Lower *l, IrId map, KirId element)
 {
     uint32_t to = UINT32_MAX;
     KirId row = element;
+    const IrGraph *all = ir_graph_of_all(l->f->m, map);
+    if (all) return implied_image(l, all, map, element);
     for (uint32_t i = l->images.n; i-- > 0 && to == UINT32_MAX;) {
         const Image *x = &l->images.data[i];
         if (x->row != element || x->position == KIR_NONE || lower_is_computed(l, map) || lower_is_computed(l, x->map))

@@ -70,6 +70,7 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     if (g->kind == IR_GRAPH_RANDOM) return g->n_edges;
     if (g->kind == IR_GRAPH_NEAREST) return times(budget_rows(m, b, g->dst_space), g->n_edges);
     int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge);
+    if (ir_graph_is_of_targets(g->kind)) return times(base, budget_rows(m, b, g->src_space));
     if (ir_graph_is_pairs(g->kind)) /* no more than all pairs */
         return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
     if (g->kind == IR_GRAPH_SELECT || g->kind == IR_GRAPH_KEYED) return base;

@@ -96,6 +96,26 @@ static void lists(Arena *a, const IrModule *m, int64_t n, EvalData *d)
     }
 }
 
+/* An integer for each edge of each graph by which another finds answers, of three that there are. */
+static void keys(Arena *a, const IrModule *m, EvalData *d)
+{
+    VEC(EvalList) all = {0};
+    for (int64_t i = 0; i < d->n_lists; i++) VEC_PUSH(a, &all, d->lists[i]);
+    for (uint32_t i = 0; i < m->graphs.n; i++)
+        for (uint32_t k = 0; k < m->graphs.data[i].n_keys; k++) {
+            const IrGraph *g = &m->graphs.data[k ? m->graphs.data[i].path[k - 1] : m->graphs.data[i].base];
+            while (g->kind == IR_GRAPH_REVERSE) g = &m->graphs.data[g->base];
+            int64_t n = d->graph->n_edges;
+            for (int64_t j = 0; g->kind == IR_GRAPH_FILE && j < d->n_lists; j++)
+                if (!strcmp(d->lists[j].name, ir_graph_file(g))) n = d->lists[j].n;
+            int64_t *key = ARENA_ARRAY(a, int64_t, n + 1);
+            for (int64_t e = 0; e < n; e++) key[e] = e % 3;
+            VEC_PUSH(a, &all, ((EvalList){m->graphs.data[i].keys[k], n, key, NULL}));
+        }
+    d->lists = all.data;
+    d->n_lists = all.n;
+}
+
 static EvalWorld *world_of(Arena *a, const IrModule *m, int64_t n)
 {
     EvalGraph g = {n, n, 0, NULL, NULL};
@@ -109,6 +129,7 @@ static EvalWorld *world_of(Arena *a, const IrModule *m, int64_t n)
     g.dst = dst;
     EvalData data = {.graph = &g, .graph_of = graph_of, .n_graphs = 2};
     lists(a, m, n, &data);
+    keys(a, m, &data);
     return eval_world_of(a, m, &data, &why);
 }
 

@@ -96,6 +96,7 @@ static uint32_t through(Cone *c, PlanSetKind kind, IrId space, IrId map, uint32_
 {
     if (a == PLAN_SET_ALL || set_at(c, a)->kind == PLAN_SET_EMPTY) return a;
     if (!ir_map_stays(c->f->m, map)) return PLAN_SET_ALL;
+    if (ir_graph_of_all(c->f->m, map)) return PLAN_SET_ALL; /* no array says it */
     return set_new(c, set_of(kind, space, map, a, PLAN_SET_ALL));
 }
 

@@ -396,4 +396,13 @@ FAULTS = [
     ("runtime/ranks_sample.c", "((float *)to)[k] = (float)times * ((const float *)from)[k];", "((float *)to)[k] = ((const float *)from)[k];", "policies"),
     ("passes/plan/touch_linear.c", "return b == APART ? a : OTHER;", "return b == APART ? a : b;", "policies"),
     ("passes/plan/touch_linear.c", "return b == ZERO || a == b ? a : OTHER;", "return a;", "policies"),
+    # knowledge graphs
+    ("runtime/graph_targets.c", "(a->key && x->key[e] != a->key[edge])", "(a->key && !x->key)", "kg"),
+    ("runtime/graph_targets.c", "|| a->seen[node] == edge + 1) continue;", ") continue;", "kg"),
+    ("runtime/source.c", "to[e] = from[3 * e + (ends ? 0 : 1)];", "to[e] = from[3 * e + (ends ? 0 : 2)];", "kg"),
+    ("runtime/train.c", "RT_TRY(redraw(t, t->at.epoch * n_steps + i));", "RT_TRY(redraw(t, t->at.epoch));", "kg"),
+    ("runtime/train.c", "loss = (sum + loss) / (double)n_steps;", "loss = sum + loss;", "kg"),
+    ("codegen/tables.c", "if (!g || (g->src == map && needs_rows(b, map))) return false;", "if (!g || g->src == map) return false;", "kg"),
+    ("passes/rewrite/hoist.c", "!is_of_candidates(h->m, op->type.space) && hoist_pays(h, v);", "hoist_pays(h, v);", "kg"),
+    ("frontend/std/kg.gnn", "where(n == s.dst, 0.5, 0)", "where(n == s.dst, 1, 0)", "kg"),
 ]

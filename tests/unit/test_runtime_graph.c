@@ -6,7 +6,7 @@
 #include "runtime/random.h"
 #include "tests/unit/check.h"
 
-enum { MAX_SPACES = 32, MAX_MAPS = 72, MAX_GRAPHS = 20 };
+enum { MAX_SPACES = 40, MAX_MAPS = 80, MAX_GRAPHS = 24 };
 
 typedef struct Made {
     IrModule *ir;
@@ -26,7 +26,8 @@ static IrId add_graph(Made *m, IrGraph g, const char *name)
     g.src = ir_map_new(ir, "src", g.edge, g.src_space);
     g.dst = ir_map_new(ir, "dst", g.edge, g.dst_space);
     ir->maps.data[g.dst].sorted = true;
-    if (g.base != IR_NONE && !ir_graph_is_pairs(g.kind) && g.kind != IR_GRAPH_PERMUTATION) {
+    if (g.base != IR_NONE && !ir_graph_is_pairs(g.kind) && g.kind != IR_GRAPH_PERMUTATION &&
+        !ir_graph_is_of_targets(g.kind)) {
         g.orig = ir_map_new(ir, "orig", g.edge, ir->graphs.data[g.base].edge);
         if (g.kind != IR_GRAPH_NEGATIVES) g.image = ir_map_new(ir, "image", ir->graphs.data[g.base].edge, g.edge);
     }
@@ -63,7 +64,7 @@ static void make_tables(Made *m)
     for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
-        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0};
+        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0, 0};
     }
     for (uint32_t i = 0; i < ir->graphs.n; i++) {
         const IrGraph *g = &ir->graphs.data[i];
@@ -90,6 +91,8 @@ static void make_tables(Made *m)
                                     -1,
                                     g->equals,
                                     g->n_path,
+                                    {0},
+                                    g->n_keys,
                                     {0}};
         for (uint32_t k = 0; k < g->n_path; k++) m->graphs[i].path[k] = g->path[k];
     }
@@ -170,6 +173,15 @@ static void make_module(Made *m, Arena *a)
     g.orig = g.image = IR_NONE;
     g.src_space = g.dst_space = m->ir->graphs.data[line].edge;
     add_graph(m, g, "line of line");
+    g.kind = IR_GRAPH_CANDIDATES;
+    g.base = reverse;
+    g.src_space = node;
+    g.dst_space = m->ir->graphs.data[reverse].edge;
+    add_graph(m, g, "candidates");
+    g.kind = IR_GRAPH_ANSWERS;
+    g.path[g.n_path++] = reverse;
+    g.path[g.n_path++] = data;
+    add_graph(m, g, "answers");
     add_routed(m, data, 1, true, batch, "routed with targets");
     add_routed(m, reverse, 3, false, batch, "routed");
     IrId other = ir_space_new(m->ir, "other", false);
