@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "golden"))
 import levels  # noqa: E402,F401
 import library  # noqa: E402
+import tensors  # noqa: E402
 
 MODES = {"infer": "infer", "grad": "grad", "epoch": "train_step"}
 
@@ -88,25 +89,93 @@ class Ours:
             lib.close()
 
     def compare_with(self, lib, t):
-        theirs = {k[len("param."):]: v for k, v in t.items() if k.startswith("param.")}
-        names = {p.name.decode(): same(p.name.decode(), theirs) for p in lib.params}
-        stored = {ours: theirs[name] for ours, name in names.items()}
+        names, stored = weights_of(lib, t)
         layouts = lib.layouts({k: v.shape for k, v in stored.items()})
         lib.load(stored)
-        src, dst = np.load(os.path.join(self.data, "edge_index.npy"))
         inputs = {name: features(self.data, name) for name in (i.name.decode() for i in lib.inputs) if name not in ("y", "train_mask")}
-        lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)
-        floor = least_scale(t)
-        off = [(differ(lib.forward(inputs)[0], t["out"]), "out")]
-        for name, g in lib.vjp(inputs, [t["cot"]]).items():
+        self.put_on_graph(lib, inputs)
+        floor, cuts = least_scale(t), self.cuts(lib, t)
+        off = [(differ(got, t["out"][part]), "out") for got, part in zip(lib.forward(inputs), cuts)]
+        for name, g in lib.vjp(inputs, [t["cot"][part] for part in cuts]).items():
             bare = name[len("grad."):] if name.startswith("grad.") else name
             if bare in inputs:
-                off.append((differ(g, t["grad.x" if bare == "x" else "grad.in." + bare], floor), name))
+                off.append((differ(g, self.gradient(t, bare), floor), name))
             elif "grad.param." + names[bare] in t:
                 ordered = np.empty(g.size, g.dtype)
                 ordered[layouts[bare]] = g.reshape(-1)
                 off.append((differ(ordered, t["grad.param." + names[bare]], floor), name))
         return max(off)
+
+    def put_on_graph(self, lib, inputs):
+        src, dst = np.load(os.path.join(self.data, "edge_index.npy"))
+        lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)
+
+    def cuts(self, lib, t):
+        """The rows of PyG's output that each result is."""
+        return [slice(None)]
+
+    def gradient(self, t, name):
+        return t["grad.x" if name == "x" else "grad.in." + name]
+
+
+SCHEMA = {"hgt": "hgt(x, H = 8, O = %(width)d)", "han": "han(x, H = 8, O = %(width)d)", "hetero": "hetero(x, conv = sage, O = %(width)d)"}
+RELATIONS = {"rgcn": "rgcn(x, edge_type)", "rgat": "rgat(x, edge_type, H = 8, D = %(width)d / 8)",
+             "film": "film(x, edge_type, num_relations = %(relations)d)"}
+
+
+class Typed(Ours):
+    """A layer on a folder of typed_graph.py, built for its data: on one graph whose edges have types, or on a schema."""
+
+    def __init__(self, gnnc, work, layer, folder, meta, width, threads):
+        self.model, self.data, self.threads, self.device, self.built, self.meta = layer, folder, threads, "cpu", None, meta
+        self.kinds, self.schema = len(meta["first"]) - 1, layer in SCHEMA
+        self.out = os.path.join(work, "bin", "typed-%s-%s" % (layer, os.path.basename(folder)))
+        os.makedirs(os.path.dirname(self.out), exist_ok=True)
+        call_of = (SCHEMA if self.schema else RELATIONS)[layer] % {"width": width, "relations": meta["num_relations"]}
+        with open(self.out + ".gnn", "w") as f:
+            if self.schema:
+                edges = ["  edge %s: %s -> %s\n" % (r, s, t) for r, (s, t) in meta["relations"].items()]
+                f.write("schema typed {\n  node %s\n%s}\n\nmodel net(x: node(all)[F]) = %s\n"
+                        % (", ".join("k%d" % k for k in range(self.kinds)), "".join(edges), call_of))
+            else:
+                f.write("model net(x: node[F], edge_type: edge index[R]) -> node[%d] = %s\n" % (width, call_of))
+        self.argv = [gnnc, "build", self.out + ".gnn", "--cpu=native", "--data", folder]
+        self.build(self.out, [])
+
+    def compare_with(self, lib, t):
+        """Of the library, and of what the executable infers, which has a pass more (`pairs`)."""
+        off = super().compare_with(lib, t)
+        if self.schema or lib.float_type != np.float32:
+            return off
+        weights, out = self.out + ".safetensors", self.out + ".npy"
+        with open(weights, "wb") as f:
+            f.write(tensors.pack({k: np.ascontiguousarray(v, np.float32) for k, v in weights_of(lib, t)[1].items()}))
+        call([self.out, "infer", "--data", self.data, "--weights", weights, "--out", out, "--threads", self.threads])
+        return max(off, (differ(np.load(out), t["out"]), "out of the executable"))
+
+    def put_on_graph(self, lib, inputs):
+        if not self.schema:
+            super().put_on_graph(lib, inputs)
+            return
+        lists = {r: np.load(os.path.join(self.data, r + ".edge_index.npy")) for r in self.meta["relations"]}
+        lib.on_graph(0, 0, [], [], 1, None, lists, {"k%d" % k: self.meta["num_k%d" % k] for k in range(self.kinds)})
+
+    def rows_of(self, kind):
+        k = int(kind[1:])
+        return slice(self.meta["first"][k], self.meta["first"][k + 1])
+
+    def cuts(self, lib, t):
+        return [self.rows_of(r.space.decode()) for r in lib.results] if self.schema else [slice(None)]
+
+    def gradient(self, t, name):
+        return t["grad.x"][self.rows_of(name.split(".")[0])] if self.schema else super().gradient(t, name)
+
+
+def weights_of(lib, dump):
+    """({our name of a parameter: PyG's}, {our name: its value in PyG's dump})."""
+    theirs = {k[len("param."):]: v for k, v in dump.items() if k.startswith("param.")}
+    names = {p.name.decode(): same(p.name.decode(), theirs) for p in lib.params}
+    return names, {ours: theirs[name] for ours, name in names.items()}
 
 
 def least_scale(dump):

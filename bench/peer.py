@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One peer (PyTorch Geometric or DGL) as a server: builds layers and networks, times them, says how far off they are.
 
-usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor of torch_sparse), pyg_csr (torch's own sparse tensors), pyg_compile (torch.compile), dgl
+usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor of torch_sparse), pyg_csr (torch's own sparse tensors), pyg_fast (PyG's Fast layers), pyg_compile (torch.compile), dgl
 
 Jobs are JSON lines on stdin, answers JSON lines on stdout:
   {"do": "open", "model", "data", "width", "threads", "device", "weights", "dtype"}  makes the layer (in a child process, until `close`)
@@ -10,7 +10,7 @@ Jobs are JSON lines on stdin, answers JSON lines on stdout:
   {"do": "time", "mode": infer|grad|epoch, "iters", "beyond"}    milliseconds of each run behind the warm-up; none where a run of the
                                        warm-up takes more than `beyond` milliseconds: `over` is then what it took
 Layers read x.npy, cot.npy and their edge inputs from the folder `data`, whose edges are sorted by target; networks (net_*) read
-its features and labels. What is inside the clock: README.md. `peak_bytes` is what the process grew beyond what was resident before the
+its features and labels; layers on a schema (hgt, han, hetero) a folder of typed_graph.py. What is inside the clock: README.md. `peak_bytes` is what the process grew beyond what was resident before the
 first run of that mode, on a GPU what torch's allocator held at most; there the clock stops when the device has done the work.
 Never part of the product: it runs inside the virtual environments that bench/peers makes.
 """
@@ -54,7 +54,7 @@ def mlp(i, o):
 
 def edge_input(model):
     return {"gmm": "pseudo", "cg": "edge_attr", "gine": "edge_attr", "custom": "edge_attr",
-            "rgcn": "edge_type", "film": "edge_type"}.get(model)
+            "rgcn": "edge_type", "rgat": "edge_type", "film": "edge_type"}.get(model)
 
 
 class Gates(nn.Module):
@@ -129,8 +129,11 @@ def pyg_layer(model, i, o, last, degrees):
         "egc": lambda: g.EGConv(i, o, ["sum", "mean", "max"], 8, 4, add_self_loops=False),
         "gatedgraph": lambda: g.GatedGraphConv(o, 2),
         "rgcn": lambda: g.RGCNConv(i, o, N_RELATIONS),
+        "rgat": lambda: g.RGATConv(i, per_head, N_RELATIONS, **heads),
         "film": lambda: g.FiLMConv(i, o, N_RELATIONS),
     }.get(model)
+    if PEER == "pyg_fast":
+        make = {"rgcn": lambda: g.FastRGCNConv(i, o, N_RELATIONS)}.get(model)
     if not make:
         raise Unsupported("no such layer here")
     return make()
@@ -255,6 +258,8 @@ def dgl_take(layer, names, params):
 
 class Case:
     def __init__(self, job):
+        global N_RELATIONS
+        N_RELATIONS = job.get("relations", N_RELATIONS)
         torch.set_num_threads(job["threads"])
         self.device = job.get("device", "cpu")
         torch.set_default_device(self.device)
@@ -435,6 +440,117 @@ class Case:
         return (time.perf_counter() - start) * 1e3
 
 
+# ---- layers on a schema ----------------------------------------------------------------------------------------------
+
+class AfterGelu(nn.Module):
+    """A map of DGL's by type behind the gelu that PyG's HGTConv has there."""
+
+    def __init__(self, lin):
+        super().__init__()
+        self.lin = lin
+
+    def forward(self, h, types, presorted):
+        return self.lin(F.gelu(h), types, presorted)
+
+
+class TypedCase(Case):
+    """A layer on a schema. PyG has a tensor for each kind of nodes; DGL's has one for all, nodes by kind and edges by relation."""
+
+    def __init__(self, job):
+        torch.set_num_threads(job["threads"])
+        torch.manual_seed(0)
+        self.device, self.folder, self.width, self.model = "cpu", job["data"], job["width"], job["model"]
+        self.name, self.is_net, self.edge_inputs = self.model, False, {}
+        with open(os.path.join(self.folder, "meta.json")) as f:
+            meta = json.load(f)
+        self.first, self.keys = meta["first"], [(s, r, t) for r, (s, t) in meta["relations"].items()]
+        self.kinds = ["k%d" % k for k in range(len(self.first) - 1)]
+        self.edges = {key: torch.from_numpy(self.array(key[1] + ".edge_index")) for key in self.keys}
+        self.xs, self.cots = self.by_kind(self.array("x")), self.by_kind(self.array("cot"))
+        self.layers = nn.ModuleList([self.dgl_layer() if PEER == "dgl" else self.pyg_layer()])
+        if job.get("weights"):
+            self.take(np.load(job["weights"]))
+        if job.get("dtype") == "f64":
+            self.layers.double()
+            self.xs, self.cots = ([v.double() for v in list_] for list_ in (self.xs, self.cots))
+        self.run = torch.compile(self.forward) if PEER == "pyg_compile" else self.forward
+        self.started, self.base = set(), 0
+
+    def by_kind(self, array):
+        if PEER == "dgl":
+            return [torch.from_numpy(array)]
+        return [torch.from_numpy(array[a:b]).clone() for a, b in zip(self.first, self.first[1:])]
+
+    def pyg_layer(self):
+        w, about = self.width, (self.kinds, self.keys)
+        make = {"hgt": lambda: g.HGTConv(w, w, about, heads=HEADS), "han": lambda: g.HANConv(w, w, about, heads=HEADS),
+                "hetero": lambda: g.HeteroConv({key: g.SAGEConv((w, w), w) for key in self.keys})}
+        if PEER not in ("pyg", "pyg_compile"):
+            raise Unsupported("the same as pyg")
+        layer = make[self.name]()
+        for name, own in layer.named_parameters():
+            if self.name == "hgt" and name.endswith("bias"):
+                own.data.zero_()  # DGL's layer has none
+        return layer
+
+    def dgl_layer(self):
+        if self.name != "hgt":
+            raise Unsupported("no layer that computes the same")
+        start = dict(zip(self.kinds, self.first))
+        ends = [self.edges[k] + torch.tensor([[start[k[0]]], [start[k[2]]]]) for k in self.keys]
+        edges = torch.cat(ends, 1)
+        self.graph = dgl.graph((edges[0], edges[1]), num_nodes=self.first[-1])
+        self.types = [torch.arange(len(n)).repeat_interleave(torch.tensor(n)) for n in
+                      ([b - a for a, b in zip(self.first, self.first[1:])], [e.shape[1] for e in ends])]
+        layer = d.HGTConv(self.width, self.width // HEADS, HEADS, len(self.kinds), len(self.keys), dropout=0)
+        layer.linear_a = AfterGelu(layer.linear_a)
+        return layer
+
+    def take(self, stored):
+        params = {name[len("param."):]: stored[name] for name in stored.files if name.startswith("param.")}
+        if PEER != "dgl":
+            self.layers[0].load_state_dict({name: torch.from_numpy(v) for name, v in params.items()})
+            return
+        w, n = self.width, len(self.keys)
+        kqv = np.stack([params["kqv_lin.lins.%s.weight" % k].T for k in self.kinds])
+        of = {"linear_%s.W" % name: lambda p, i=i: kqv[:, :, i * w:(i + 1) * w] for i, name in enumerate("kqv")}
+        of["linear_a.lin.W"] = lambda p: np.stack([p["out_lin.lins.%s.weight" % k].T for k in self.kinds])
+        of["skip"] = lambda p: np.concatenate([p["skip." + k] for k in self.kinds])
+        for h in range(HEADS):
+            of["relation_att.%d.W" % h] = lambda p, h=h: p["k_rel.weight"][h * n:(h + 1) * n]
+            of["relation_msg.%d.W" % h] = lambda p, h=h: p["v_rel.weight"][h * n:(h + 1) * n]
+            of["relation_pri.%d" % h] = lambda p, h=h: np.array([p["p_rel." + "__".join(k)][0, h] for k in self.keys])
+        dgl_take(self.layers[0], of, params)
+
+    def forward(self, *xs):
+        if PEER == "dgl":
+            return [self.layers[0](self.graph, xs[0], *self.types, presorted=True)]
+        out = self.layers[0](dict(zip(self.kinds, xs)), self.edges)
+        return [out[k] for k in self.kinds]
+
+    def step(self, mode):
+        if mode == "infer":
+            with torch.no_grad():
+                return self.run(*self.xs)
+        for x in self.xs:
+            x.requires_grad_(True)
+            x.grad = None
+        self.layers.zero_grad(set_to_none=True)
+        out = self.run(*self.xs)
+        torch.autograd.backward(out, self.cots)
+        return out
+
+    def results(self):
+        self.layers.train()
+        out = self.step("grad")
+        t = {"out": out, "cot": self.cots, "grad.x": [x.grad for x in self.xs]}
+        t = {k: torch.cat([p.detach() for p in v]).numpy() for k, v in t.items()}
+        for x in self.xs:
+            x.requires_grad_(False)
+            x.grad = None
+        return t
+
+
 def status(key):
     with open("/proc/self/status") as f:
         return int(next(line for line in f if line.startswith(key)).split()[1]) * 1024
@@ -470,7 +586,7 @@ def child(job):
     made = {}
 
     def start():
-        made["case"] = Case(job)
+        made["case"] = (TypedCase if job.get("schema") else Case)(job)
         return {"versions": VERSIONS}
     if not guarded(start):
         return

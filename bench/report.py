@@ -167,6 +167,27 @@ def width_table(doc):
     return table(["layer", "width", "forward, ms", "forward + backward, ms", "ns per edge and feature", "the same, both"], body)
 
 
+def typed_table(doc):
+    """Layers on edges and nodes of several kinds; memory of forward and backward: ours with results and cotangents, the peer's growth."""
+    body, ratios, room = [], {mode: [] for mode, _ in MODES}, []
+    for (layer, graph), row in named(doc, "typed"):
+        cells = [layer, graph]
+        for mode, _ in MODES:
+            r = contest.ratio(row, mode)
+            ratios[mode] += [r] if r else []
+            cells += [ms(row["ours"][mode]["ms"])] + rival_cells(row, mode) + [verdict(r, rows.TYPED_GOALS["least"])]
+        b, own = contest.best(row, "grad"), row["ours"]["grad"]["peak"]
+        share = b[1].get("peak_bytes", 0) / own if b else None
+        room += [share] if share else []
+        body.append(cells + ["%.0f" % (own / 1e6), "%.0f" % (b[1]["peak_bytes"] / 1e6) if share else "-", times(share),
+                             verdict(share, rows.TYPED_GOALS["memory"])])
+    half = ["ours, ms", "best peer", "its ms", "ratio", "at least %dx" % rows.TYPED_GOALS["least"]]
+    head = ["layer", "graph"] + ["%s: %s" % (t, h) if not k else h for _, t in MODES for k, h in enumerate(half)]
+    notes = ["%s: geometric mean %s of %d rows, goal %dx." % (text, times(geomean(ratios[mode])), len(ratios[mode]), rows.TYPED_GOALS["geomean"])
+             for mode, text in MODES if ratios[mode]]
+    return table(head + ["memory: ours, MB", "the peer's", "ratio", "at least %dx" % rows.TYPED_GOALS["memory"]], body) + "\n" + " ".join(notes) + "\n" if body else ""
+
+
 def passes_table(doc):
     body = []
     for (model,), row in named(doc, "passes"):
@@ -221,7 +242,7 @@ def markdown(doc):
             ("Beside loops by hand", limit_table(doc)),
             ("Peak memory of forward + backward, in node tensors V x F", memory_table(doc)), ("Threads", threads_table(doc)),
             ("Growth with the graph", growth_table(doc)), ("Growth with the width", width_table(doc)),
-            ("Each pass left out", passes_table(doc)),
+            ("Each pass left out", passes_table(doc)), ("Edges and nodes of several kinds", typed_table(doc)),
             ("Layers without a row", "".join("- %s: %s\n" % kv for kv in rows.NOT_YET.items())),
             ("What did not count", not_counted(doc))]:
         if text:

@@ -45,6 +45,9 @@ SCALED = ["gcn", "gat", "custom"]  # layers of the rows below
 GROWTH = ["arxiv_tenth", "arxiv", "products_quarter"]
 WIDTHS = [16, 32, 64, 128, 256]
 QUICK = ["gcn", "gat", "edgeconv_linear", "net_gcn", "cora_gcn", "cora_gat", "limit"]
+TYPED = ["rgcn", "rgat", "film", "hgt", "han", "hetero"]  # layers on edges and nodes of several kinds, with folders of typed_graph.py
+TYPED_PEERS = ["pyg", "pyg_fast", "pyg_compile", "dgl"]
+TYPED_GOALS = {"geomean": 8, "least": 4, "memory": 4}  # forward, and forward and backward
 QUICK_PEERS = ["pyg", "pyg_sparse", "pyg_csr", "dgl"]
 PEERS = ["pyg", "pyg_sparse", "pyg_csr", "pyg_compile", "dgl"]
 

@@ -161,6 +161,62 @@ def models(gnnc, box):
     return ", ".join(wrong)
 
 
+def typed_dump(layer, folder, meta, width):
+    """What numpy says of a layer on a typed graph with weights of its own, as bench/peer.py dumps it."""
+    import numpy as np
+    load = lambda name: np.load(os.path.join(folder, name + ".npy"))
+    rng, x, cot = np.random.default_rng(5), load("x"), load("cot")
+    t = {"x": x, "cot": cot, "out": np.zeros_like(x), "grad.x": np.zeros_like(x)}
+
+    def weight(name, *shape):
+        t["param." + name] = rng.standard_normal(shape).astype("f4")
+        return t["param." + name]
+
+    rgcn = layer == "rgcn"
+    if rgcn:
+        W, root, b = weight("weight", len(meta["relations"]), width, width), weight("root", width, width), weight("bias", width)
+        t["out"] += x @ root + b
+        t["grad.x"] += cot @ root.T
+    for r, (name, ends) in enumerate(meta["relations"].items()):
+        (s, d), key = (slice(*meta["first"][int(k[1:]):][:2]) for k in ends), "convs.<%s___%s___%s>." % (ends[0], name, ends[1])
+        src, dst = load(name + ".edge_index")
+        per = 1 / np.maximum(np.bincount(dst, minlength=d.stop - d.start), 1)[:, None]
+        mean, back = np.zeros_like(x[d]), np.zeros_like(x[s])
+        np.add.at(mean, dst, x[s][src])
+        left = W[r] if rgcn else weight(key + "lin_l.weight", width, width).T
+        t["out"][d] += mean * per @ left
+        np.add.at(back, src, (cot[d] * per @ left.T)[dst])
+        t["grad.x"][s] += back
+        if not rgcn:
+            right = weight(key + "lin_r.weight", width, width).T
+            t["out"][d] += x[d] @ right + weight(key + "lin_l.bias", width)
+            t["grad.x"][d] += cot[d] @ right.T
+    return t
+
+
+def typed(gnnc, box):
+    """Layers on edges and nodes of several kinds agree with numpy and not with a wrong reference, and have a table."""
+    import numpy as np
+    sys.path.insert(0, os.path.join(ROOT, "bench"))
+    import ours
+    import typed_graph
+    folder = os.path.join(box, "typed")
+    meta = typed_graph.make("rmat_tiny", folder, 16)
+    for layer in "rgcn", "hetero":
+        us, t = ours.Typed(gnnc, box, layer, folder, meta, 16, 1), typed_dump(layer, folder, meta, 16)
+        found = []
+        for wrong in None, "out", "grad.x":
+            dump = os.path.join(box, "typed.npz")
+            np.savez(dump, **{k: v + (k == wrong) for k, v in t.items()})
+            found.append(us.compare(dump)[0])
+        if not (found[0] < 1e-4 and min(found[1:]) > 1e-3):
+            return "%s differs by %s" % (layer, found)
+    said, doc, text = run(gnnc, os.path.join(box, "table"), "--rows", "typed", "--typed", "rmat_tiny", "--layers", "rgcn,hetero", "--pyg", "/nowhere", "--dgl", "/nowhere")
+    if not doc:
+        return said[-300:]
+    return "" if re.search(r"\| rgcn \| rmat_tiny \| [\d.]+ \|", text) and "| hetero | rmat_tiny |" in text else "no table: " + text[-500:]
+
+
 def drawn(gnnc, box):
     """Drawn programs agree with numpy, a numpy that adds wrongly is noticed, and the bound of one is measured."""
     argv = [sys.executable, os.path.join(ROOT, "bench", "drawn.py"), "--gnnc", gnnc, "--out", os.path.join(box, "drawn"), "--size", "tiny"]
@@ -189,6 +245,7 @@ def main():
         report("liars", liar(gnnc, box))
         report("lost", lost(gnnc, box))
         report("models", models(gnnc, box))
+        report("typed", typed(gnnc, box))
         report("drawn", drawn(gnnc, box))
 
 

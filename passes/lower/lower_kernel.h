@@ -105,6 +105,11 @@ typedef struct Lower {
 
 /* The group's own numbers, also while l->s are those of one of its values. */
 static inline const Schedule *group_tile_of(const Lower *l) { return &l->f->tiles->group[0][l->g]; }
+/* Those of one of its values. Kernels for parts of rows run on all CPUs: by the numbers for few registers. */
+static inline const Schedule *value_tile_of(const Lower *l, IrId v)
+{
+    return value_tile(l->f, l->lf->for_narrow || l->split, l->g, v);
+}
 
 /* ---- plan pieces (lower_plan.c) ---- */
 PlanCount plan_const(int64_t v);
@@ -252,6 +257,9 @@ typedef struct Accs {
 } Accs;
 /* Computes all of them in one walk over the row: values are remembered at their points. */
 void rows_walk(Lower *l, Accs sums);
+/* The same of these values of a staged group at all their points, tile by tile: what is staged is staged once for all tiles of
+   some elements, and the sums wait in private arrays. */
+void rows_tiles(Lower *l, const IrId *ops, unsigned n, KirId row);
 
 /* ---- rows in parts (lower_split.c) ---- */
 /* The next walk of the kernel begins, over what is left of the span: blocks of the part where it is this walk's turn

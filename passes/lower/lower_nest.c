@@ -342,7 +342,7 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
 
 static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
 {
-    Schedule whole = l->s, own = *value_tile(l->f, 0, l->g, x->roots[0]);
+    Schedule whole = l->s, own = *value_tile_of(l, x->roots[0]);
     l->s.lanes = own.lanes;
     l->s.vectors = x->n > 1 && own.vectors > whole.beside ? whole.beside : own.vectors;
     nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
@@ -367,7 +367,7 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
 static int64_t count_vectors(const Lower *l, IrId v)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    VecRun run = vec_run(l->f->m, t, 0, value_tile(l->f, 0, l->g, v)->lanes);
+    VecRun run = vec_run(l->f->m, t, 0, value_tile_of(l, v)->lanes);
     int64_t n = 1;
     for (uint32_t k = 0; k < t->n_dims; k++) {
         int64_t size = l->f->m->dims.data[t->dims[k]].size, unit = 1;
@@ -400,7 +400,7 @@ static Accs level_accs(Lower *l, const IrId *roots, unsigned n, KirId row)
     Schedule whole = l->s;
     for (unsigned i = 0; i < n; i++) {
         c.v = roots[i];
-        l->s.lanes = value_tile(l->f, 0, l->g, roots[i])->lanes;
+        l->s.lanes = value_tile_of(l, roots[i])->lanes;
         l->s.vectors = INT64_MAX;
         nest_dims(l, &fused_op(l->f, roots[i])->type, &(Point){row, env_empty()}, 1, collect_points, &c);
     }
@@ -444,6 +444,14 @@ static bool compute_online(Lower *l, const Group *g, const IrId *batch, unsigned
     return false;
 }
 
+/* Sums whose totals have private arrays. */
+static bool are_kept(const Lower *l, const IrId *sums, unsigned n)
+{
+    bool all = true;
+    for (unsigned i = 0; i < n; i++) all &= fused_op(l->f, sums[i])->op == IR_OP_reduce_sum && array_find(l, sums[i]);
+    return all;
+}
+
 /* One walk for all, if registers suffice; else each set of dims walks by itself. */
 static void compute_batch(Lower *l, const Group *g, const IrId *batch, unsigned n, bool *done, KirId row)
 {
@@ -459,7 +467,8 @@ static void compute_batch(Lower *l, const Group *g, const IrId *batch, unsigned 
     Level x = {same, 0};
     for (unsigned i = 0; i < n; i++)
         if (same_dims(&fused_op(l->f, batch[i])->type, &fused_op(l->f, batch[0])->type)) same[x.n++] = batch[i];
-    level_nest(l, &x, row, level_tile);
+    if (value_tile_of(l, same[0])->kept && are_kept(l, same, x.n)) rows_tiles(l, same, x.n, row);
+    else level_nest(l, &x, row, level_tile);
     mark_done(g, same, x.n, done);
 }
 

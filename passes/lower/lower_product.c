@@ -24,7 +24,7 @@ typedef struct Product {
     unsigned n;
 } Product;
 
-static const Schedule *tile_of_product(const Lower *l, const Product *x) { return value_tile(l->f, 0, l->g, x->v); }
+static const Schedule *tile_of_product(const Lower *l, const Product *x) { return value_tile_of(l, x->v); }
 static int64_t stream_of(const Lower *l, const Product *x)
 {
     const Schedule *s = tile_of_product(l, x);

@@ -75,22 +75,29 @@ static bool is_split(const Lower *l, const StageNeeds *needs)
     return needs->n_fresh + needs->n_again > 0 && l->stage_rows < ORDER_ROW_BLOCK;
 }
 
-/* The elements of a block: as many at a time as the private arrays hold. */
-static void take_block(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
+/* What is staged of a block: as many elements at a time as the private arrays hold, which x then says. Returns whether
+   a loop is open. */
+static bool open_staged(Lower *l, const StageNeeds *needs, StageSpan *x)
 {
     Emit *e = &l->e;
     bool split = is_split(l, needs);
-    KirId end = x.to;
-    ICE_UNLESS(!l->staged.n || x.longer != KIR_NONE);
+    KirId end = x->to;
+    ICE_UNLESS(!l->staged.n || x->longer != KIR_NONE);
     if (split) {
         KirId width = emit_index(e, l->stage_rows);
-        x.from = emit_for(e, x.from, x.to, l->stage_rows, KIR_SEQ, "staged blocks");
-        x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, width), end);
+        x->from = emit_for(e, x->from, x->to, l->stage_rows, KIR_SEQ, "staged blocks");
+        x->to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x->from, width), end);
     }
-    if (l->staged.n) x.base = emit_select(e, x.longer, x.from, x.lo);
-    stage_fill(l, needs, &x);
+    if (l->staged.n) x->base = emit_select(e, x->longer, x->from, x->lo);
+    stage_fill(l, needs, x);
+    return split;
+}
+
+static void take_block(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
+{
+    bool split = open_staged(l, needs, &x);
     if (s.n) take_elements(l, s, &x);
-    if (split) emit_end(e);
+    if (split) emit_end(&l->e);
 }
 
 static void open_block(Lower *l, StageSpan *x)
@@ -177,11 +184,134 @@ void rows_walk(Lower *l, Accs s)
     for (unsigned i = 0; i < s.n; i++) finish(l, &s.data[i], empty);
 }
 
-void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n)
+static Accs sums_at(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n)
 {
     Accs s = {ARENA_ARRAY(l->arena, Acc, n_ops * n), n_ops * n};
     for (unsigned i = 0; i < s.n; i++) s.data[i] = (Acc){.v = ops[i / n], .p = p[i % n]};
-    rows_walk(l, s);
+    return s;
+}
+
+void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n)
+{
+    rows_walk(l, sums_at(l, ops, n_ops, p, n));
+}
+
+/* ---- sums that wait in private arrays ------------------------------------------------------------------------- */
+
+typedef struct RowTiles {
+    const IrId *ops;
+    unsigned n;
+    KirId *parts;       /* [n] private arrays for the sums of a block; of a kernel for parts of rows in the state */
+    const StageSpan *x; /* what is taken in */
+    KirId block;        /* where the block begins */
+} RowTiles;
+
+static void put(Lower *l, const Acc *a, KirId array, KirId value)
+{
+    KirIns store = array_access(l, KIR_store, array, &fused_op(l->f, a->v)->type, KIR_NONE, &a->p.env);
+    store.args[1] = emit_splat(&l->e, value, store.type.lanes);
+    emit_ins(&l->e, store);
+}
+
+static KirId get(Lower *l, const Acc *a, KirId array)
+{
+    return emit_ins(&l->e, array_access(l, KIR_load, array, &fused_op(l->f, a->v)->type, KIR_NONE, &a->p.env));
+}
+
+static void keep_parts(Lower *l, const RowTiles *t, Accs s)
+{
+    if (l->split) split_keep(l, s, t->block);
+    else
+        for (unsigned i = 0; i < s.n; i++) put(l, &s.data[i], t->parts[i / (s.n / t->n)], s.data[i].part);
+}
+
+static void recall_parts(Lower *l, const RowTiles *t, Accs s)
+{
+    open_parts(l, s);
+    if (l->split) split_take(l, s, t->block);
+    else
+        for (unsigned i = 0; i < s.n; i++)
+            emit_set(&l->e, s.data[i].part, get(l, &s.data[i], t->parts[i / (s.n / t->n)]));
+}
+
+static void clear_totals(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const RowTiles *t = user;
+    Accs s = sums_at(l, t->ops, t->n, p, n);
+    for (unsigned i = 0; i < s.n; i++)
+        put(l, &s.data[i], array_find(l, s.data[i].v)->array,
+            sum_identity(l, acc_op(l, &s.data[i]), sum_type(l, &s.data[i])));
+}
+
+static void clear_parts(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const RowTiles *t = user;
+    Accs s = sums_at(l, t->ops, t->n, p, n);
+    for (unsigned i = 0; i < s.n; i++) s.data[i].part = sum_identity(l, acc_op(l, &s.data[i]), sum_type(l, &s.data[i]));
+    keep_parts(l, t, s);
+}
+
+static void take_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const RowTiles *t = user;
+    Accs s = sums_at(l, t->ops, t->n, p, n);
+    recall_parts(l, t, s);
+    take_elements(l, s, t->x);
+    for (unsigned i = 0; i < s.n; i++) emit_freeze(&l->e, s.data[i].part);
+    keep_parts(l, t, s);
+}
+
+static void merge_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const RowTiles *t = user;
+    Accs s = sums_at(l, t->ops, t->n, p, n);
+    recall_parts(l, t, s);
+    for (unsigned i = 0; i < s.n; i++) {
+        const Acc *a = &s.data[i];
+        KirId total = array_find(l, a->v)->array;
+        put(l, a, total, emit_op2(&l->e, acc_op(l, a), get(l, a, total), a->part));
+    }
+}
+
+static void for_tiles(Lower *l, RowTiles *t, KirId row, NestBody *body)
+{
+    Schedule whole = l->s, own = *value_tile_of(l, t->ops[0]);
+    l->s.lanes = own.lanes;
+    l->s.vectors = t->n > 1 && own.vectors > whole.beside ? whole.beside : own.vectors;
+    nest_dims(l, &fused_op(l->f, t->ops[0])->type, &(Point){row, env_empty()}, 1, body, t);
+    l->s = whole;
+}
+
+void rows_tiles(Lower *l, const IrId *ops, unsigned n, KirId row)
+{
+    Emit *e = &l->e;
+    StageNeeds needs;
+    RowTiles t = {.ops = ops, .n = n, .parts = ARENA_ARRAY(l->arena, KirId, n)};
+    for (unsigned i = 0; i < n && !l->split; i++) {
+        const IrType *type = &fused_op(l->f, ops[i])->type;
+        t.parts[i] = emit_ins(e, (KirIns){.op = KIR_alloc,
+                                          .type = kir_type(kir_base_of(type->dtype), 1),
+                                          .i = ir_type_width(l->f->m, type)});
+    }
+    stage_needs(l, ops, n, &needs);
+    stage_join(l, &needs);
+    StageSpan x = row_span(l, l->f->groups.data[l->g].map, row);
+    for_tiles(l, &t, row, clear_totals);
+    KirId turn = l->split ? split_walk(l, &x, true, false) : KIR_NONE;
+    open_block(l, &x);
+    t.block = x.from;
+    StageSpan some = x;
+    t.x = &some;
+    if (l->split) emit_if(e, turn);
+    for_tiles(l, &t, row, clear_parts);
+    bool split = open_staged(l, &needs, &some);
+    for_tiles(l, &t, row, take_tile);
+    if (split) emit_end(e);
+    if (l->split) emit_end(e);
+    for_tiles(l, &t, row, merge_tile);
+    emit_end(e);
+    stage_done(l, &needs);
+    for (unsigned i = 0; i < n; i++) array_find(l, ops[i])->kept = true;
 }
 
 /* What the later sums need beyond what lies there for the earlier ones; in a block that comes in parts, all. */

@@ -55,7 +55,7 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
     for (unsigned i = first; i < last; i++) {
         const Staged *s = &l->staged.data[list[i]];
         Fill x = {s->v, store && is_stored(l, s), s->array};
-        Schedule own = *value_tile(l->f, 0, l->g, s->v);
+        Schedule own = *value_tile_of(l, s->v);
         l->s.lanes = own.lanes;
         l->s.vectors = own.vectors;
         nest_dims(l, &fused_op(l->f, s->v)->type, p, n, fill_tile, &x);
@@ -227,7 +227,7 @@ static void copy_out(Lower *l, const Staged *s, const StageSpan *x)
 }
 
 /* Elements that are computed together: of products several. */
-static unsigned elements_of(const Lower *l, const Staged *s) { return (unsigned)value_tile(l->f, 0, l->g, s->v)->rows; }
+static unsigned elements_of(const Lower *l, const Staged *s) { return (unsigned)value_tile_of(l, s->v)->rows; }
 
 /* Value by value; those that are computed one element at a time share a loop with their neighbours. */
 static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, const StageSpan *x)

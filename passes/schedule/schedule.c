@@ -249,6 +249,15 @@ static int64_t elements_of(const FusedFunc *f, IrId v)
     return size % each == 0 ? each : size >= LEAST_DEALT * f->machine->lanes ? f->machine->lanes : 1;
 }
 
+/* Sums of a row that take several tiles, of something that is staged: once for all tiles, while the sums of a block wait in
+   a private array. */
+static bool keeps_sums(const FusedFunc *f, const Group *of, IrId v, const Schedule *s)
+{
+    const IrOp *op = fused_op(f, v);
+    return of->kind == GROUP_ROWS && of->inner.n && op->op == IR_OP_reduce_sum && f->machine->warps == 1 &&
+           vectors_of(f, &op->type, s->lanes) > s->vectors;
+}
+
 static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v),
@@ -257,6 +266,7 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
                .map = IR_NONE,
                .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors, narrow);
+    s.kept = vectors && keeps_sums(f, of, v, &s);
     while (vectors && s.merged < f->machine->lanes && s.merged < ir_type_width(f->m, &g.nest)) s.merged *= 2;
     if (vectors && f->machine->warps > 1) s.neighbours = NEIGHBOURS;
     if (!vectors || g.kind != GROUP_PRODUCT) return s;
@@ -265,8 +275,8 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
         s.stream = s.elements > 1 ? 0 : stream_of(f, v);
         return s;
     }
-    s.vectors = map_tile(f);
-    s.rows = inner_rows(f, of, &g.nest);
+    s.vectors = narrow ? machine_panel(f->machine, true) : map_tile(f);
+    s.rows = narrow ? SHORT_ROWS : inner_rows(f, of, &g.nest);
     return s;
 }
 
@@ -399,8 +409,9 @@ static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
     bool same = same_tile(&t->group[0][index], &t->group[1][index]);
-    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
-        same &= same_tile(&t->value[0][index][i], &t->value[1][index][i]);
+    if (group_is_staged(f, g)) same = true; /* each value has a tile of its own */
+    uint32_t n = g->kind == GROUP_BLOCKS || group_is_staged(f, g) ? g->roots.n + g->inner.n : 0;
+    for (uint32_t i = 0; i < n; i++) same &= same_tile(&t->value[0][index][i], &t->value[1][index][i]);
     return !same;
 }
 

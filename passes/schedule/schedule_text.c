@@ -117,6 +117,7 @@ static bool value_uses(const FusedFunc *f, uint32_t index, IrId v, TileNumber n)
     const Group *g = &f->groups.data[index];
     bool outer = g->kind == GROUP_BLOCKS && value_tile(f, 0, index, v)->strip;
     if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
+    if (n == TILE_kept) return g->kind == GROUP_ROWS && group_is_staged(f, g) && fused_op(f, v)->op == IR_OP_reduce_sum;
     if (n == TILE_merged || n == TILE_neighbours) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
     if (n == TILE_stream || n == TILE_elements)
         return g->kind == GROUP_PRODUCT && g->nest.space != IR_UNIT && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
@@ -143,7 +144,7 @@ static int64_t *number_of(const FusedFunc *f, unsigned narrow, uint32_t g, IrId 
 static void print_numbers(const FusedFunc *f, uint32_t g, IrId v, StrBuf *out)
 {
     bool both = f->tiles->narrow[g] && uses(f, g, v, TILE_vectors) &&
-                (v == IR_NONE || f->groups.data[g].kind == GROUP_BLOCKS);
+                (v == IR_NONE || has_value_tiles(f, &f->groups.data[g]));
     for (unsigned narrow = 0; narrow < 1u + both; narrow++) {
         if (narrow) strbuf_puts(out, " narrow");
         for (TileNumber n = 0; n < (narrow ? N_NARROW_NUMBERS : N_TILE_NUMBERS); n++)
@@ -389,7 +390,7 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
 /* narrow: 1 for the numbers of CPUs with few registers. */
 static bool apply_numbers(FusedFunc *f, uint32_t g, IrId v, const TileText *t, unsigned narrow, Diags *d)
 {
-    bool one = v != IR_NONE && f->groups.data[g].kind != GROUP_BLOCKS;
+    bool one = v != IR_NONE && !has_value_tiles(f, &f->groups.data[g]);
     for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
         if (!t->has[n]) continue;
         const char *why = why_not(f, g, v, n, t->number[n]);

@@ -29,6 +29,9 @@ FAULTS = [
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),
     # reductions
     ("passes/lower/lower_reduce.c", "emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK))", "emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK - 1))", "lower_lanes lower_cases lower"),
+    ("passes/lower/lower_reduce.c", "put(l, a, total, emit_op2(&l->e, acc_op(l, a), get(l, a, total), a->part));", "put(l, a, total, a->part);", "stage"),
+    ("passes/lower/lower_reduce.c", "    if (l->split) emit_if(e, turn);\n    for_tiles(l, &t, row, clear_parts);", "    for_tiles(l, &t, row, clear_parts);\n    if (l->split) emit_if(e, turn);", "stage"),
+    ("passes/lower/lower_reduce.c", "t->parts[i / (s.n / t->n)], s.data[i].part);", "t->parts[0 * i / (s.n / t->n)], s.data[i].part);", "stage"),
     ("passes/lower/lower_plan.c", "if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;", "if (map == IR_NONE || map) return position;", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_map.c", "emit_float(&l->e, t, op == KIR_max ? -(double)INFINITY : (double)INFINITY)", "emit_float(&l->e, t, 0)", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_reduce.c", "return emit_select(&l->e, empty_row, empty, total);", "return emit_select(&l->e, empty_row, total, total);", "lower_lanes lower_cases lower"),

@@ -111,6 +111,13 @@ static const Case cases[] = {
      "%9\n"
      "  return z = %10\n}\n",
      1, false, false, false},
+    {"two outer products of what is staged, of more numbers than registers, and a sum",
+     "(x = @x, w = @w, t = @t) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : edge[H] f32\n"
+     "  %3 = gather %0 via END : edge[F] f32\n  %4 = contract %3, %1 : edge[W] f32\n  %5 = tanh %4 : edge[W] f32\n"
+     "  %6 = mul %2, %5 : edge[H,W] f32\n  %7 = reduce_sum %6 via MAP : node[H,W] f32\n"
+     "  %8 = reduce_sum %5 via MAP : node[W] f32\n  %9 = mul %6, %6 : edge[H,W] f32\n  %10 = reduce_sum %9 via MAP : "
+     "node[H,W] f32\n  return y = %7\n  return z = %8\n  return s = %10\n}\n",
+     1, false, false, true},
     {"gradients over all edges of a perceptron: a product, a sum and a maximum",
      "(x = @x, w = @w, t = @t) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : edge[H] f32\n"
      "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = mul %3, %4 : edge[F] f32\n"
