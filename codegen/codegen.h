@@ -39,6 +39,7 @@ typedef struct CodegenOptions {
     const CodegenDevice *device;            /* NULL: for CPUs alone */
     const CudaCode *cuda;                   /* for the manifest of a build for GPUs; or NULL */
     bool time;                              /* print a line per LLVM stage to stderr */
+    bool quick; /* kernels for CPUs and for the shim are hardly optimised: built sooner, slower to run */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
 
@@ -87,7 +88,7 @@ void emit_cuda(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* <name>.h: the C ABI of the library form, C99 and C++17. The functions of runtime/gnnrt.h under
  * the model's prefix. */
 void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
-/* LLVM assembly after the middle end, all variants. */
+/* LLVM assembly after the middle end (before it with `quick`), all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
 
 /* Compiles the kernels to machine code for each of cuda->archs (if `cubin`) and to PTX (if `ptx`); pieces that the cache

@@ -188,7 +188,7 @@ static Model open_model(const HostPlan *plan, const CodegenOptions *o, unsigned 
 {
     Model m = {
         .arena = a, .plan = plan, .options = o, .context = LLVMContextCreate(), .here = here, .began = seconds()};
-    m.machine = llvm_machine_new();
+    m.machine = llvm_machine_new(o->quick);
     m.module = llvm_module_new(m.context, m.machine);
     return m;
 }
@@ -196,7 +196,7 @@ static Model open_model(const HostPlan *plan, const CodegenOptions *o, unsigned 
 static void optimise(Model *m)
 {
     m->emitted = seconds();
-    llvm_optimise(m->module, m->machine);
+    if (!m->options->quick) llvm_optimise(m->module, m->machine);
     m->optimised = seconds();
 }
 

@@ -40,7 +40,7 @@ static JitModule *compile(const KirKernel *const *ks, uint32_t n, unsigned varia
     JitModule *j = ARENA_NEW(a, JitModule);
     *j = (JitModule){.arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
     llvm_start();
-    LLVMTargetMachineRef machine = llvm_machine_new();
+    LLVMTargetMachineRef machine = llvm_machine_new(quick);
     LLVMModuleRef m = llvm_module_new(j->context, machine);
     const char **names = ARENA_ARRAY(a, const char *, n);
     for (uint32_t i = 0; i < n; i++) {

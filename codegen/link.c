@@ -148,13 +148,15 @@ bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out
     return put(&l, out, object.bytes, object.n, 0644);
 }
 
-/* The kernels' CUDA text compiled for this CPU, with the bits that it has on a GPU. */
+/* The kernels' CUDA text compiled for this CPU, with the bits that it has on a GPU. What accesses are left to be counted depends
+   on the level. */
 static bool compile_shim(Link *l, const char *text, Args *args)
 {
     Args cc = {0};
     const char *source = in_dir(l, "shim.cc"), *object = in_dir(l, "shim.o");
     if (!put(l, source, text, strlen(text), 0600)) return false;
-    add_all(l, &cc, (const char *const[]){"c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fno-exceptions", NULL});
+    const char *level = l->options->quick ? "-Og" : "-O1";
+    add_all(l, &cc, (const char *const[]){"c++", "-std=c++17", level, "-w", "-fPIC", "-fno-exceptions", NULL});
     add_all(l, &cc, (const char *const[]){"-fno-rtti", "-ffp-contract=off", "-fwrapv", "-fsanitize=thread", NULL});
     add_all(l, &cc, (const char *const[]){"-c", source, "-o", object, NULL});
     add(l, args, object);

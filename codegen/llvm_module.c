@@ -49,13 +49,13 @@ void llvm_start(void)
     LLVMInitializeX86AsmPrinter();
 }
 
-LLVMTargetMachineRef llvm_machine_new(void)
+LLVMTargetMachineRef llvm_machine_new(bool quick)
 {
     LLVMTargetRef target;
     char *why = NULL;
     if (LLVMGetTargetFromTriple(triple, &target, &why)) ICE("LLVM without x86");
-    return LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                   LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, triple, "x86-64", "", quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault,
+                                   LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 LLVMModuleRef llvm_module_new(LLVMContextRef c, LLVMTargetMachineRef machine)

@@ -211,8 +211,10 @@ static bool read_options(Build *b, const char *path)
     const char *exported = opt_value(&s->opt, OPT_EXPORT, "");
     if (!*path) path = arena_strndup(s->arena, exported, strcspn(exported, "("));
     const char *stem = stem_name(s->arena, path), *target = opt_value(&s->opt, OPT_TARGET, "cpu");
-    b->cg = (CodegenOptions){
-        .name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
+    b->cg = (CodegenOptions){.name = opt_value(&s->opt, OPT_PREFIX, stem),
+                             .version = GNNC_VERSION,
+                             .time = opt_has(&s->opt, OPT_TIME),
+                             .quick = opt_has(&s->opt, OPT_QUICK)};
     b->cg.machine = named_machine(b, b->ctx.machine);
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)

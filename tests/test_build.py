@@ -80,6 +80,18 @@ def train(exe, out, *options):
     return read(out)
 
 
+def test_quick(tmp):
+    """Without LLVM's optimiser machine code is another and weights are the same, by each CPU variant."""
+    source, found, code = model(tmp), {}, {}
+    for name, more in (("whole", []), ("quick", ["--quick"])):
+        for cpu in levels.allowed():
+            exe = os.path.join(tmp, name)
+            must([GNNC, "build", source, "--data", CORA, "--cpu", cpu, "--emit=exe,obj", "-o", exe] + more)
+            found[name, cpu], code[name, cpu] = train(exe, os.path.join(tmp, "w"), "--blas", "off"), read(exe + ".o")
+    return next(("%s: %s" % (cpu, why) for cpu in levels.allowed() for why, wrong in (
+        ("other weights", found["whole", cpu] != found["quick", cpu]), ("the same code", code["whole", cpu] == code["quick", cpu])) if wrong), None)
+
+
 def test_through_maps(folder):
     """A value that a kernel has at its elements, copied or kept for two loops, and wants once more by way of another graph's edges."""
     for name in ["through_maps.gir", "kept_through_maps.gir"]:
@@ -203,7 +215,7 @@ def test_odd_names(tmp):
 
 
 def main():
-    for test in [test_two_folders, test_size, test_c_equals_llvm, test_install, test_cuda, test_odd_names, test_through_maps]:
+    for test in [test_two_folders, test_size, test_c_equals_llvm, test_quick, test_install, test_cuda, test_odd_names, test_through_maps]:
         tmp = tempfile.mkdtemp(prefix="gnnc-test-")
         try:
             report(test.__name__.replace("test_", "build_", 1), test(tmp))

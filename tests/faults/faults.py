@@ -223,6 +223,7 @@ FAULTS = [
     ("codegen/emit_cuda.c", ": from_memory(c, ins(c, id),", ": (", "store"),
     ("codegen/emit_cuda.c", "q ? \", \" : \"\", to_memory(c, ins(c, wide->all[id][q])));", "q ? \", \" : \"\", c_arg(c, ins(c, wide->all[id][q]), 1));", "store"),
     ("codegen/manifest.c", "cuda_manifest(o->device ? o->device->plan : plan, ", "cuda_manifest(plan, ", "build"),
+    ("driver/cmd_build.c", ".quick = opt_has(&s->opt, OPT_QUICK)", ".quick = false", "build"),
     ("passes/fuse/fuse_choice.c", "if (c->ties.between[v] || (c->again", "if ((c->again", "machines"),
     ("passes/fuse/fuse_merge.c", "    if (ties.any) merge_given(&m, true);\n", "", "machines"),
     ("passes/pipeline/kernels.c", "    ctx->forms = first;\n", "", "cuda machines"),

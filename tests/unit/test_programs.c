@@ -162,10 +162,27 @@ static const char *c_march(void)
     "-D__builtin_convertvector(v,T)=__extension__({const __typeof__(v) a_=(v);T r_;"                                   \
     "for(unsigned l_=0;l_<sizeof(T)/sizeof(r_[0]);l_++)r_[l_]=(__typeof__(r_[0]))a_[l_];r_;})"
 
+/* gcc moves a vector of 128 bytes by eight bytes at a time where it is not told otherwise, which are nine of ten instructions
+   that it writes without optimising. Whether `cc` knows the option. */
+static bool moves_wide(Arena *a)
+{
+    static const char *const argv[] = {"cc", "-mmove-max=256", "-E", "-x", "c", "/dev/null", NULL};
+    const char *why;
+    char *log;
+    return best_variant() >= RT_AVX2 && file_spawn(a, argv, &log, &why) == 0;
+}
+
 /* Compiles all kernels of a batch. */
 static bool compile_c(Batch *b, const char *sanitize, const char **why)
 {
-    const char *const command[] = {"cc", "-O0", c_march(), sanitize, "-fno-sanitize-recover=all", CONVERT_BY_LANE,
+    const char *const command[] = {"cc",
+                                   "-O0",
+                                   c_march(),
+                                   moves_wide(b->arena) ? "-mmove-max=256" : "-O0",
+                                   "-fno-asynchronous-unwind-tables",
+                                   sanitize,
+                                   "-fno-sanitize-recover=all",
+                                   CONVERT_BY_LANE,
                                    NULL};
     return c_module_build_with(b->arena, &b->c, b->ks.data, b->n_with_c, command, why);
 }
