@@ -137,8 +137,8 @@ enum { K_MM, K_SUM, K_RES, K_OUTER, K_UPDATE, K_ACC, K_DX, HM_N_KERNELS };
 
 static const RtSpace hm_spaces[] = {{S(unit), 0, 0}, {S(node), 0, 0}, {S(edge), 1, 0}};
 /* clang-format off */
-static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1,
-    1, 0}};
+static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0, 0}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1,
+    1, 0, 0}};
 static const RtGraphDef hm_graphs[] = {
     {.name = S(edge), .kind = RT_GRAPH_DATA, .edge = SP_EDGE, .src_space = SP_NODE, .dst_space = SP_NODE,
         .src = M_SRC, .dst = M_DST,
@@ -307,7 +307,7 @@ static const RtProgram hm_programs[] = {
     {S(vjp), 35, 9, 6, 1, 11, 3, 8, 3, 5, 2, 0, 0, 0, 0},
 };
 static const RtMetric hm_metrics[] = {{S(acc), 0}};
-static const RtTrain hm_train = {1, 60, 0, 0, 0, 1000, 1, 0};
+static const RtTrain hm_train = {1, 60, 0, 0, 0, 1000, 1, 0, 0};
 static const RtKernelFn hm_kernels[RT_N_VARIANTS * HM_N_KERNELS] = {hm_matmul, hm_gather_sum, hm_residual, hm_outer,
                                                                     hm_update, hm_accuracy,   hm_grad_x};
 /* clang-format off */
