@@ -393,8 +393,9 @@ static bool look_through(Elab *e, const CallArg *arg, IrGraph *g)
     if (v->kind == V_ERROR) return false;
     if (v->kind != V_GRAPH) return diag_error(e->d, E0212, s, "found %s, wanted a graph", value_text(e, v)), false;
     const IrGraph *x = graph_ir(e, v->graph);
-    if (x->redrawn || x->kind == IR_GRAPH_CANDIDATES || !targets_known(e, v->graph, "answers", s))
-        return diag_error(e->d, E0209, s, "`answers` looks through edges that are known when the data are loaded"),
+    if (!targets_known(e, v->graph, "answers", s)) return false;
+    if (x->redrawn || x->kind == IR_GRAPH_CANDIDATES)
+        return diag_error(e->d, E0209, s, "`answers` looks through edges that are in a list, drawn once at most"),
                false;
     if (x->src_space != base->src_space || x->dst_space != base->dst_space)
         return diag_error(e->d, E0209, s, "`answers` looks through graphs between the same nodes"), false;
