@@ -383,6 +383,13 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
             if (!known && n_rest < IR_MAX_DIMS - 1) rest[n_rest++] = parts[i].type.dims[k];
         }
     }
+    for (uint32_t i = 0; i < n; i++) /* what one part is joined along, another has beside its own */
+        for (uint32_t j = 0; j < n_rest; j++) {
+            if (rest[j] != joined[i]) continue;
+            diag_error(e->d, E0201, s, "cannot join %s and %s", value_text(e, &parts[0]),
+                       value_text(e, &parts[i ? i : n - 1]));
+            return value_error();
+        }
     for (uint32_t i = 0; i < n; i++) {
         Value v = widen(e, parts[i], space, rest, n_rest, s);
         memcpy(order, rest, n_rest * sizeof *rest);
