@@ -162,7 +162,7 @@ def test_elastic():
     """Processes leave by SIGTERM and others go on, fewer and then more: with the bytes of one process that trained as long."""
     program, data, lines, usual = box.path("gat"), box.path("mid"), box.path("e.jsonl"), ["--seed", 3, "--threads", 1, "--blas", "off"]
     run = subprocess.Popen([str(x) for x in [program, "train", "--data", parts(data, 4, "random"), "--ranks", 4, "--epochs", 100000, "--checkpoint", box.path("e.st"),
-                                             "--metrics", lines, "--deadline", 60, *usual]], stdout=subprocess.DEVNULL, cwd=box.root)
+                                             "--metrics", lines, "--deadline", 60, *usual]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=box.root)
     while run.poll() is None and not (os.path.exists(lines) and os.path.getsize(lines) > 200):
         time.sleep(0.02)
     run.terminate()
