@@ -5,6 +5,7 @@ usage: test_cuda.py BUILD [PART...]
 
 GNNC_LONG=1 runs layers of the library as well, GNNC_LONG=all all of them."""
 import ctypes as C
+import functools
 import json
 import os
 import re
@@ -38,9 +39,12 @@ train net {
 """
 
 
+@functools.lru_cache(maxsize=None)
 def build(name, text, *more):
-    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", "data", "--cpu", "generic", "--target", "shim", "-o", box.path(name), *more, limit=600)
-    return box.path(name)
+    """The path of a program, called `name` if there are no more flags."""
+    out = box.path(name + "".join(more))
+    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", "data", "--cpu", "generic", "--target", "shim", "--quick", "-o", out, *more, limit=600)
+    return out
 
 
 def same(name, *more, epochs=3):
@@ -88,9 +92,9 @@ def redrawn():
 
 def compared():
     """What each program leaves has the CPU's bytes, and where one plan serves both, what each step leaves; the unit test runtime_cuda has one that has not."""
-    build("one_plan", MODELS["gcn"], "--device-machine", "avx512-2")
-    for name, line in (("gcn", r"^\w+: 0 results differ$"), ("one_plan", r"^\w+: 0 of \d+ steps differ$")):
-        r = box.run(box.path(name), "bench", "--data", "data", "--device", "shim", "--compare")
+    one_plan = build("gcn", MODELS["gcn"], "--device-machine", "avx512-2")
+    for program, line in ((box.path("gcn"), r"^\w+: 0 results differ$"), (one_plan, r"^\w+: 0 of \d+ steps differ$")):
+        r = box.run(program, "bench", "--data", "data", "--device", "shim", "--compare")
         if r.rc or len(re.findall(line, r.out, re.M)) != 3:
             return r.out + r.err
 
@@ -188,8 +192,8 @@ def models():
     for name in [n for n in MODELS if n in long or ALL or n == "std_heads" or not n.startswith("std_")]:
         box.report("same_" + name, same(name, epochs=12 if name == "sage" else 3))  # whose best epoch is not the last one then
     for name in ("gin", "sage"):  # whose gradients are blocks of warps there
-        build(name, MODELS[name], "--machine", "h200")
-        box.report("same_%s_h200" % name, devices.compare(devices.run, box.path(name), box.path("data"), box.root, "shim", 2))
+        program = build(name, MODELS[name], "--machine", "h200")
+        box.report("same_%s_h200" % name, devices.compare(devices.run, program, box.path("data"), box.root, "shim", 2))
     for name in ("gcn", "sage"):
         box.report("same_%s_f64" % name, same(name + "_f64", "--dtype", "f64"))
 
@@ -340,7 +344,7 @@ def blas():
     log = box.path("calls")
     env = dict(os.environ, LD_LIBRARY_PATH=box.root, FAKE_CUBLAS_LOG=log)
     for kind, bound in (("f32", 2e-5), ("f64", 1e-12)):
-        program = build("gcn_" + kind, MODELS["gcn"], "--dtype", kind)
+        program = build("gcn", MODELS["gcn"], "--dtype", kind)
         found = {}
         for name, flags in (("cpu", ["--blas", "off"]), ("exact", ["--device", "shim"]), ("off", ["--device", "shim", "--blas", "off"]), ("on", ["--device", "shim", "--blas", "on"])):
             if os.path.exists(log):

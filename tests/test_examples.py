@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The tasks of examples/ on Cora: what each reaches in a short run, and label propagation against numpy.
 usage: test_examples.py BUILD [WORD...]"""
+import functools
 import json
 import os
 import re
@@ -17,8 +18,9 @@ def load(name, folder=CORA):
     return np.load(os.path.join(folder, name + ".npy"))
 
 
+@functools.lru_cache(maxsize=None)
 def build(box, name, data=CORA):
-    out = box.path(os.path.basename(name))
+    out = box.path("%s_%s" % (os.path.basename(name), os.path.basename(data)))
     box.must(box.gnnc, "build", os.path.join(ROOT, "examples", name + ".gnn"), "--data", data, "--cpu", "native", "-o", out)
     return out
 

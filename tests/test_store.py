@@ -4,6 +4,7 @@ usage: test_store.py BUILD
 
 GNNC_LONG=1 trains Cora to its end with five seeds and wants the test accuracy within 0.3 points of f32."""
 import ctypes
+import functools
 import json
 import os
 import re
@@ -26,7 +27,9 @@ LINEAR = """layer linear_map(x: node[F], w: edge) -> node[O] {
 SUM = "model sum(x: node[F]) -> node[F] {\n  return sum_in(x.src)\n}\n"
 
 
+@functools.lru_cache(maxsize=None)
 def build(name, text, data, *more):
+    """The path of a program; each name goes with one text, data and flags."""
     box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, "-o", box.path(name), *more, limit=600)
     return box.path(name)
 
@@ -40,11 +43,11 @@ def half(x, store):
 
 def same(store, model):
     """Threads, kernels and devices change no byte; that the bytes are others than those of f32 shows that something is rounded."""
-    program = build("%s_%s" % (model, store), MODELS[model], "data", "--cpu", "generic,native", "--target", "shim", "--store", store)
+    program = build("%s_%s" % (model, store), MODELS[model], "data", "--cpu", "generic,native", "--target", "shim", "--quick", "--store", store)
     wrong = devices.compare(devices.run, program, box.path("data"), box.root, "shim", 3)
     if wrong:
         return wrong
-    plain = build(model, MODELS[model], "data", "--cpu", "native")
+    plain = build(model, MODELS[model], "data", "--cpu", "native", "--quick")
     files = {}
     for name, argv in {"one": [program, "--threads", 1], "two": [program, "--threads", 2], "generic": [program, "--cpu", "generic"], "f32": [plain]}.items():
         box.must(argv[0], "train", "--data", "data", "--epochs", 3, "--blas", "off", "--save", name, *argv[1:])
@@ -62,7 +65,7 @@ def rounded():
     np.save(box.path("ties", "x.npy"), x)
     src, dst = np.load(box.path("ties", "edge_index.npy"))
     for store in ("f16", "bf16"):
-        program = build("sum_" + store, SUM, "ties", "--store", store)
+        program = build("sum_" + store, SUM, "ties", "--cpu", "native", "--store", store)
         box.must(program, "infer", "--data", "ties", "--out", "out.npy")
         want, read = np.zeros_like(x), half(x, store)
         for e in range(len(src)):
@@ -90,7 +93,7 @@ def halves():
 def cora():
     end = {}
     for store in ("f32", "f16", "bf16", "f16,weights", "bf16,weights"):
-        program = build("cora_" + store.replace(",", "_"), MODELS["gcn"], CORA, *([] if store == "f32" else ["--store", store]))
+        program = build("cora_" + store.replace(",", "_"), MODELS["gcn"], CORA, "--cpu", "native", *([] if store == "f32" else ["--store", store]))
         run = box.must(program, "train", "--data", CORA, *(["--seeds", 5] if LONG else ["--epochs", 20]), limit=600).out
         end[store] = float(re.findall(r"test_acc (0\.\d+)" if LONG else r"loss (\d+\.\d+)", run)[-1])
     off = {s: abs(end[s] - end["f32"]) for s in end}
@@ -168,7 +171,7 @@ def refused():
     x[3, 5] = 65520
     np.save(box.path("large", "x.npy"), x)
     for store in ("f16", "bf16"):
-        build("large_" + store, SUM, "large", "--store", store)
+        build("large_" + store, SUM, "large", "--cpu", "native", "--store", store)
     box.must(box.path("large_bf16"), "infer", "--data", "large", "--out", "large.npy")
     box.refuses("overflow", [box.path("large_f16"), "infer", "--data", "large", "--out", "large.npy"], 2, "R116", "row 3, column 5", "as f16")
 
