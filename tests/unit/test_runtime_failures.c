@@ -34,7 +34,7 @@ static char folder[64];
 static int64_t add_space(RtSpace s) { return spaces[model.n_spaces] = s, model.n_spaces++; }
 static int64_t add_map(int64_t name, int64_t from, int64_t to, int64_t sorted)
 {
-    maps[model.n_maps] = (RtMapDef){name, from, to, 0, sorted, -1, 1, 0};
+    maps[model.n_maps] = (RtMapDef){name, from, to, 0, sorted, -1, 1, 0, 0};
     return model.n_maps++;
 }
 static int64_t add_tensor(RtTensorDef t) { return tensors[model.n_tensors] = t, model.n_tensors++; }
