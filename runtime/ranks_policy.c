@@ -391,6 +391,7 @@ int64_t rt_policy_rounds(const RtAcross *a, int64_t exchange)
 double rt_policy_round_bytes(const RtAcross *a, int64_t exchange, int64_t round, int to)
 {
     const RtPolicyRun *p = a->policy;
+    assert(round >= 0 && round < rt_policy_rounds(a, exchange));
     if (to == a->r->rank) return 0;
     if (p && p->sample) return rt_sample_bytes(a, p->sample, exchange, to);
     const RtExchange *x = &a->exchanges[exchange];
@@ -402,6 +403,7 @@ double rt_policy_round_bytes(const RtAcross *a, int64_t exchange, int64_t round,
 double rt_policy_round_stored(const RtAcross *a, int64_t exchange, int64_t round)
 {
     double rows = 0;
+    assert(round >= 0 && round < rt_policy_rounds(a, exchange));
     if (!a->policy || !a->policy->is->in_turn) return 0;
     int c = places(a), own = a->r->rank % c, place = (int)round - (c < a->r->n);
     if (place < 0) place = own;
