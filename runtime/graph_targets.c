@@ -8,6 +8,7 @@
 RtCode rt_list_candidates(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l, RtStatus *st)
 {
     int64_t n_nodes = g->spaces[def->src_space].count, n;
+    assert(n_nodes >= 0 && lists[def->base].n >= 0);
     if (!rt_mul(n_nodes, lists[def->base].n, &n)) n = INT64_MAX;
     RT_TRY(rt_edge_list_alloc(l, n, -1, st));
     for (int64_t i = 0; i < n; i++) {

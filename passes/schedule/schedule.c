@@ -431,6 +431,7 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
 {
     uint32_t n_groups = f->groups.n + 1;
     Tiles *t = ARENA_NEW(a, Tiles);
+    bool few = f->machine->warps == 1; /* some CPUs have few registers; all GPUs that it is written for have as many */
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         t->group[narrow] = ARENA_ARRAY(a, Schedule, n_groups);
         t->value[narrow] = ARENA_ARRAY(a, Schedule *, n_groups);
@@ -439,7 +440,8 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
     for (uint32_t i = 0; i < f->order.n; i++) {
         uint32_t g = f->order.data[i];
         const Group *group = &f->groups.data[g];
-        for (unsigned narrow = 0; narrow < 2; narrow++) t->group[narrow][g] = schedule_for(f, g, vectors, narrow);
+        for (unsigned narrow = 0; narrow < 2; narrow++)
+            t->group[narrow][g] = schedule_for(f, g, vectors, narrow && few);
         bool same_blocks = t->group[0][g].block == t->group[1][g].block; /* both kernels run by the same */
         if (same_blocks) t->group[1][g].grain = t->group[0][g].grain;
         else t->group[1][g] = t->group[0][g];
@@ -448,7 +450,7 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
             Schedule *tiles = t->value[narrow][g] = ARENA_ARRAY(a, Schedule, n);
             for (uint32_t k = 0; k < n; k++)
                 tiles[k] = schedule_value(f, group, k < n_roots ? group->roots.data[k] : group->inner.data[k - n_roots],
-                                          vectors, narrow);
+                                          vectors, narrow && few);
         }
     }
     f->tiles = t;
