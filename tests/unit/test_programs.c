@@ -691,15 +691,15 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
 /* All words of the language, and the ops that only a text has. */
 static void test_words(const Tally *t)
 {
-    /* Words of tests and of static values, losses over labels, ranks and counts under further names, and words of a
-       schema, which tests/lang/typed.gnn and frontend/std/hetero.gnn have. */
+    /* Words of tests and of static values, losses over labels, ranks and counts under further names, words of a schema, which
+       tests/lang/typed.gnn and frontend/std/hetero.gnn have, and graphs whose targets are edges (tests/test_kg.py). */
     static const char *const not_drawn[] = {
-        "require",       "close",         "random_graph",  "size",     "ones",
-        "eye",           "at_key",        "beside",        "outer",    "chain",
-        "cross_entropy", "accuracy",      "rank_out",      "rank_all", "readout_sort",
-        "count_out",     "count_all",     "readout_count", "knn",      "select",
-        "permutation",   "random_schema", "source",        "target",   "ordinal",
-        "has",           "fresh",         "combine",       NULL};
+        "require",  "close",    "random_graph", "size",          "ones",          "eye",
+        "at_key",   "beside",   "outer",        "chain",         "cross_entropy", "accuracy",
+        "rank_out", "rank_all", "readout_sort", "count_out",     "count_all",     "readout_count",
+        "knn",      "select",   "permutation",  "random_schema", "source",        "target",
+        "ordinal",  "has",      "fresh",        "combine",       "candidates",    "answers",
+        NULL};
     Arena *a = arena_new();
     const char *words[N_WORDS];
     uint32_t n = gnn_words(a, words, N_WORDS);
