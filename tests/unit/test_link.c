@@ -222,7 +222,7 @@ static const char user_text[] = "#include \"one.h\"\n#include \"two.h\"\n#includ
                                 "                             \\\n"
                                 "        T##Model *model; T##Graph *graph; T##Context *context; "
                                 "T##Status status; int i;        \\\n"
-                                "        T##GraphDesc desc = {3, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0};    "
+                                "        T##GraphDesc desc = {3, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"
                                 "                             \\\n"
                                 "        desc.src = src; desc.dst = dst;                           "
                                 "                             \\\n"
