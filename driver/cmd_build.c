@@ -408,14 +408,18 @@ static bool read_graph_inputs(Build *b)
     Words names = opt_words(s->arena, opt_value(&s->opt, OPT_GRAPH_INPUTS, ""));
     const char **inputs = ARENA_ARRAY(s->arena, const char *, m->tensors.n + 1);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < m->tensors.n; i++)
-        if (m->tensors.data[i].kind == IR_INPUT) inputs[n++] = m->tensors.data[i].name;
+    for (uint32_t i = 0; i < m->tensors.n; i++) {
+        const IrTensor *t = &m->tensors.data[i];
+        bool index = t->kind == IR_INPUT && !t->type.n_dims && (t->type.dtype == IR_I64 || t->type.dtype == IR_I32);
+        if (index) inputs[n++] = t->name;
+    }
     const Words all = {inputs, n};
     if (names.n && !b->dense_inputs)
         diag_error(&s->diags, E0612, (Span){0}, "`--graph-inputs` wants one of `--emit=lib`, `obj` and `header`");
     for (uint32_t i = 0; i < names.n; i++) {
         if (words_have(&all, names.data[i])) continue;
-        Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--graph-inputs`: the model has no input `%s`",
+        Diag *it = diag_error(&s->diags, E0612, (Span){0},
+                              "`--graph-inputs`: the model has no input `%s` of one integer for each row",
                               names.data[i]);
         const char *near = str_nearest(names.data[i], inputs, n);
         if (near) diag_help(&s->diags, it, "did you mean `%s`?", near);

@@ -356,13 +356,14 @@ static bool read_list(Report *r, const char *name, bool ends)
     return true;
 }
 
-/* Ends among as many nodes of each type, or types of edges that relations of the module have. */
+/* Draws the list `name`: the ends of edges, RANDOM_NODES nodes of each type, or for each edge a type that a relation of the
+   module has. */
 static void draw_list(Report *r, const IrModule *m, const IrGraph *g, const char *name, bool is_type)
 {
+    if (has_list(r, name)) return;
     bool column = g->kind == IR_GRAPH_COLUMN;
     int64_t n = column ? RANDOM_NODES : RANDOM_EDGES, *v = ARENA_ARRAY(r->s->arena, int64_t, 2 * n), n_types = 0;
     int64_t *types = ARENA_ARRAY(r->s->arena, int64_t, m->graphs.n);
-    if (has_list(r, name)) return;
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *x = &m->graphs.data[i];
         if (x->where && !strcmp(x->where, name)) types[n_types++] = x->equals;

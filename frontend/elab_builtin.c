@@ -383,11 +383,11 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
             if (!known && n_rest < IR_MAX_DIMS - 1) rest[n_rest++] = parts[i].type.dims[k];
         }
     }
-    for (uint32_t i = 0; i < n; i++) /* what one part is joined along, another has beside its own */
-        for (uint32_t j = 0; j < n_rest; j++) {
-            if (rest[j] != joined[i]) continue;
-            diag_error(e->d, E0201, s, "cannot join %s and %s", value_text(e, &parts[0]),
-                       value_text(e, &parts[i ? i : n - 1]));
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < n; j++) {
+            if (joined[j] == joined[i] || !ir_type_has_dim(&parts[j].type, joined[i])) continue;
+            diag_error(e->d, E0201, s, "cannot join %s and %s: the second has the last dim of the first beside its own",
+                       value_text(e, &parts[i]), value_text(e, &parts[j]));
             return value_error();
         }
     for (uint32_t i = 0; i < n; i++) {

@@ -384,7 +384,7 @@ static const GraphValue *answers_graph(Elab *e, IrGraph g)
     return graph_add(e, g);
 }
 
-/* One more graph whose edges are looked through. */
+/* Adds the argument `arg` of `answers` to g: a graph among whose edges the answers are looked for. */
 static bool look_through(Elab *e, const CallArg *arg, IrGraph *g)
 {
     const IrGraph *base = &e->m->graphs.data[g->base];

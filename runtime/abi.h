@@ -64,7 +64,7 @@ typedef struct RtMapDef {
     int64_t name, from, to, partial, sorted, inverse;
     int64_t needs_rows; /* some step reads its rows or its list, or is cut by them */
     int64_t computed;   /* programs have it in memory of their own */
-    int64_t implied; /* an end of candidates, whose images follow from numbers: no step reads them, there is no array */
+    int64_t implied;    /* of `candidates`: kernels compute the image from the pair's number, and no array holds it */
 } RtMapDef;
 typedef struct RtGraphDef {
     int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
@@ -77,8 +77,8 @@ typedef struct RtGraphDef {
     int64_t redrawn;
     int64_t file, where, equals; /* file, column: arrays that are read; where -1: all edges */
     int64_t n_path, path[RT_MAX_PATH];
-    int64_t n_keys,
-        keys[RT_MAX_PATH + 1]; /* answers: arrays of integers of the base's edges and of those of each of path */
+    /* answers: names of arrays with an integer for each edge of the base, then of each graph of path */
+    int64_t n_keys, keys[RT_MAX_PATH + 1];
 } RtGraphDef;
 typedef struct RtTensorDef {
     int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */

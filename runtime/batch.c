@@ -355,7 +355,7 @@ static void fill_images(RtBatches *b, int64_t map, const int64_t *graphs, int64_
     }
 }
 
-/* Rows and list of a map to pairs: the elements of each, which are of one graph. */
+/* Fills the rows and the list of a map from elements (edges) to pairs: the elements of each pair, all of one graph. */
 static void fill_rows_of_pairs(RtBatches *b, int64_t map, const RtBatchPairs *p)
 {
     const RtMapDef *d = &b->graph->model->maps[map];
@@ -372,7 +372,8 @@ static void fill_rows_of_pairs(RtBatches *b, int64_t map, const RtBatchPairs *p)
     to->rows[n] = at;
 }
 
-/* Rows and list of a map from pairs to what all graphs share: their keys, or one row. They stand by key. */
+/* Fills the rows and the list of a map from pairs to their keys, or to one row for all: pairs are sorted by key, so that
+   those of a key are a range. */
 static void list_pairs(RtBatches *b, int64_t map)
 {
     const RtMapDef *d = &b->graph->model->maps[map];

@@ -21,10 +21,11 @@ typedef struct RtBatches {
     int64_t n_graphs, size; /* of the data; of a batch, at most */
     /* private */
     const RtData *data;
-    int64_t *
-        *first; /* [n_spaces] NULL, or [n_graphs+1]: where each graph's rows begin in the data; pairs, in their list */
-    int64_t **place;     /* [n_spaces] NULL, or [size+1]: where the rows of the batch's graphs begin in it */
-    int64_t *most;       /* [n_spaces] rows that a batch can have */
+    /* [n_spaces] NULL: graphs have no rows of that space; else [n_graphs+1] the first row of each graph in the data, of
+       pairs its first place in RtBatchPairs.list */
+    int64_t **first;
+    int64_t **place; /* [n_spaces] NULL: as `first`; else [size+1] the first row in the batch of each of its graphs */
+    int64_t *most;   /* [n_spaces] rows that a batch can have */
     RtBatchPairs *pairs; /* [n_pairs] */
     int64_t n_pairs;
     int64_t *slot; /* [n_graphs] which graph of the batch at hand it is, -1: none */

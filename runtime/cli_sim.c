@@ -342,6 +342,8 @@ RtCode rt_cli_sim(RtCli *c)
     if (c->values[OPT_RANKS])
         return rt_fail(c->st, RT_E_CLI_VALUE, "--ranks", "leave it out",
                        "as many ranks are simulated as there are parts");
+    if (c->values[OPT_TRANSPORT] && strcmp(c->values[OPT_TRANSPORT], "sim"))
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--transport", "leave it out", "`--policy auto` simulates all ranks");
     if (rt_cli_sim_has_policies(c) && strcmp(c->values[OPT_POLICY], "auto"))
         RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &(RtPolicy){0}, c->st));
     RT_TRY(rt_cli_ranks_refuse(c));

@@ -1,4 +1,4 @@
-/* `plan --transport sim` (cli_sim.c): what its files share. Private to them. */
+/* Types and functions that the files of `plan --transport sim` share: cli_sim.c, cli_sim_times.c, cli_sim_policy.c. */
 #pragma once
 #include "runtime/cli.h"
 #include "runtime/sim.h"

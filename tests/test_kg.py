@@ -4,31 +4,20 @@ of several steps; what is refused. usage: test_kg.py BUILD"""
 import json
 import os
 import resource
-import struct
 import sys
 
 import numpy as np
 from sandbox import Sandbox
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+import tensors  # noqa: E402
+
 N, R, D = 19, 3, 4
 
 
-def write_weights(path, **arrays):
-    """A file of safetensors."""
-    head, data = {}, b""
-    for name, a in arrays.items():
-        head[name] = {"dtype": {"f4": "F32", "f8": "F64"}[a.dtype.str[1:]], "shape": a.shape, "data_offsets": [len(data), len(data) + a.nbytes]}
-        data += np.ascontiguousarray(a).tobytes()
-    text = json.dumps(head).encode()
-    open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
-
-
-def read_weights(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    kinds = {"F32": "<f4", "F64": "<f8"}
-    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], kinds[v["dtype"]]).reshape(v["shape"])
-            for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+def write_weights(box, weights):
+    with open(box.path("w"), "wb") as f:
+        f.write(tensors.pack(weights))
 
 
 def triples(rng, n, N):
@@ -108,9 +97,9 @@ def test_scores(box):
         exe = box.path("score%d" % i)
         box.must(box.gnnc, "build", box.write("score.gnn", ONE_STEP % layer), "--data", data, "--dtype", "f64", "--cpu", "native", "-o", exe)
         box.must(exe, "train", "--data", data, "--epochs", 0, "--save", box.path("names"))
-        names = sorted(read_weights(box.path("names")))  # E or node_emb..., W or rel_emb...
+        names = sorted(tensors.read(box.path("names")))  # E or node_emb..., W or rel_emb...
         e, w = rng.normal(size=(N,) + node), rng.normal(size=(R,) + relation)
-        write_weights(box.path("w"), **dict(zip(names, (e, w))))
+        write_weights(box, dict(zip(names, (e, w))))
         found = float(dict(x.split() for x in box.must(exe, "eval", "--data", data, "--weights", box.path("w")).out.splitlines())["sum"])
 
         def scores(e, w):
@@ -118,9 +107,9 @@ def test_scores(box):
             return score(x[train[:, 0]], w[train[:, 1]], x[train[:, 2]])
         if not abs(found - scores(e, w).sum()) <= 1e-3 * np.abs(scores(e, w)).sum():
             return "%s: scores sum up to %g, wanted %g" % (layer, found, scores(e, w).sum())
-        start = read_weights(box.path("names"))
+        start = tensors.read(box.path("names"))
         box.must(exe, "train", "--data", data, "--save", box.path("after"))
-        after = read_weights(box.path("after"))
+        after = tensors.read(box.path("after"))
         e, w = (start[n].astype("f8") for n in names)
         loss = lambda e, w: np.mean(np.logaddexp(0, scores(e, w)) - (train[:, 1] == 1) * scores(e, w))
         for k, a in enumerate((e, w)):
@@ -204,7 +193,7 @@ def test_places(box):
         e, w = draw((N,) + shape(node)), draw((R,) + shape(relation))
         exe = box.path("places%d" % i)
         box.must(box.gnnc, "build", box.write("places.gnn", PLACES % (node, relation, text, r)), "--data", data, "--cpu", "native", "-o", exe)
-        write_weights(box.path("w"), E=e, W=w)
+        write_weights(box, {"E": e, "W": w})
         told = {}
         for threads, where in ((1, data), (3, parts)):
             out = box.must(exe, "eval", "--data", where, "--weights", box.path("w"), "--threads", threads).out
@@ -258,7 +247,7 @@ def test_derived(box):
     box.must(box.gnnc, "build", box.write("all.gnn", text), "--data", data, "--set", "D=4", "--dtype", "f64", "--cpu", "native", "-o", box.path("all"))
     box.must(box.path("all"), "train", "--data", data, "--epochs", 0, "--save", box.path("a"))
     box.must(box.path("all"), "train", "--data", data, "--save", box.path("b"))
-    before, after = read_weights(box.path("a")), read_weights(box.path("b"))
+    before, after = tensors.read(box.path("a")), tensors.read(box.path("b"))
     e, w = before["E"].astype("f8"), before["W"].astype("f8")
     h, r, t = train.T
     q = e[h] * w[r]
@@ -295,13 +284,13 @@ def test_steps(box):
     for name, epochs, steps in (("six", 6, ""), ("two", 2, "steps 3")):
         box.must(box.gnnc, "build", box.write(name + ".gnn", STEPS % (epochs, steps)), "--data", data, "--set", "D=4", "--cpu", "native", "-o", box.path(name))
         box.must(box.path(name), "train", "--data", data, "--save", box.path(name + ".w"), "--metrics", box.path(name + ".log"))
-        found.append((read_weights(box.path(name + ".w"))["E"], [json.loads(x)["loss"] for x in open(box.path(name + ".log")) if "final" not in x]))
+        found.append((tensors.read(box.path(name + ".w"))["E"], [json.loads(x)["loss"] for x in open(box.path(name + ".log")) if "final" not in x]))
     (six, losses), (two, means) = found
     if (six != two).any():
         return "other weights"
     box.must(box.path("two"), "train", "--data", data, "--epochs", 1, "--checkpoint", box.path("c"))
     box.must(box.path("two"), "train", "--data", data, "--resume", box.path("c"), "--save", box.path("resumed"))
-    if (read_weights(box.path("resumed"))["E"] != six).any():
+    if (tensors.read(box.path("resumed"))["E"] != six).any():
         return "other weights when resumed"
     want = [np.mean(losses[:3]), np.mean(losses[3:])]
     return not np.allclose(means, want, rtol=1e-6) and "losses are %s, wanted %s" % (means, want)
@@ -314,7 +303,7 @@ def test_refused(box):
     exe = box.path("refused")
     box.must(box.gnnc, "build", box.write("refused.gnn", PLACES % ("4", "4", "distmult_score(h, r, t)", "net.W[data.test_type]")), "--data", data,
              "--cpu", "native", "-o", exe)
-    write_weights(box.path("w"), E=np.zeros((N, 4), "f4"), W=np.zeros((R, 4), "f4"))
+    write_weights(box, {"E": np.zeros((N, 4), "f4"), "W": np.zeros((R, 4), "f4")})
 
     def refused(where, code, word):
         r = box.run(exe, "eval", "--data", where, "--weights", box.path("w"))

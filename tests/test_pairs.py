@@ -189,7 +189,8 @@ def pairs_of_a_library(box, folder, edges, inputs, want):
         except library.Failed as e:
             if what not in str(e) or "rel" not in str(e):
                 return "found `%s`" % e
-    for name, flags in {"wants one of": ["--graph-inputs=rel"], "no input `rl`": ["--graph-inputs=rl", "--emit=lib"]}.items():
+    for name, flags in {"wants one of": ["--graph-inputs=rel"], "no input `rl`": ["--graph-inputs=rl", "--emit=lib"],
+                        "no input `x` of one integer": ["--graph-inputs=x", "--emit=lib"]}.items():
         r = box.run(box.gnnc, "build", "by_pairs.gnn", "--data", folder, "--set=T=%d" % want.shape[1], *flags, "-o", box.path("no"))
         if r.rc != 1 or name not in r.err:
             return "%s: %s" % (r.rc, r.err)

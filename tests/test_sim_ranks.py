@@ -201,6 +201,7 @@ def test_refused():
     box.refuses("whole_data", [program, "plan", "--data", box.path("mid"), "--transport", "sim"], 3, "R912", "found no parts")
     box.refuses("train", [program, "train", "--data", p, "--transport", "sim"], 1, "R403", "`sim`", "`plan`")
     box.refuses("ranks", argv + ["--ranks", 2], 1, "R403", "--ranks")
+    box.refuses("auto_elsewhere", [program, "plan", "--data", p, "--policy", "auto", "--transport", "shm"], 1, "R403", "--transport", "simulates all ranks")
     box.refuses("blas", argv + ["--blas", "on"], 1, "R911", "--blas")
     box.refuses("nowhere", argv + ["--times", box.path("none", "t.json")], 6, "R603", "none")
     damaged = box.path("damaged")

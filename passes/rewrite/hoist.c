@@ -177,22 +177,13 @@ const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrF
 
 /* ---- what one function holds --------------------------------------------------------------------------------- */
 
-/* Pairs of all candidates are walked through, and far too many to keep anything of. */
-static bool is_of_candidates(const IrModule *m, IrId space)
-{
-    for (uint32_t i = 0; i < m->graphs.n; i++)
-        if (m->graphs.data[i].kind == IR_GRAPH_CANDIDATES && m->graphs.data[i].edge == space) return true;
-    return false;
-}
-
 /* Marks v, or what it is computed from, as the cost says. Called for what the changing part of a function reads. */
 static void choose(Hoist *h, IrId v)
 {
     const IrOp *op = &h->f->ops.data[v];
     if (h->seen[v]) return;
     h->seen[v] = true;
-    /* a route's map is no value */
-    h->held[v] = op->op != IR_OP_route && !is_of_candidates(h->m, op->type.space) && hoist_pays(h, v);
+    h->held[v] = op->op != IR_OP_route && hoist_pays(h, v); /* its map is no value */
     for (uint32_t k = 0; k < op->n_args && !h->held[v]; k++) choose(h, op->args[k]);
 }
 

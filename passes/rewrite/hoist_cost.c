@@ -46,12 +46,21 @@ static void compute_cost(const Hoist *h, IrId v, double *bytes, double *flops)
     if (is_reduction(op->op) || op->op == IR_OP_concat) *bytes += 2 * own + price_kernel_as_bytes(h->ctx->machine);
 }
 
+/* A row for each node and edge of `candidates(g)`: kernels walk through them, and memory has no room for as many. */
+static bool is_of_candidates(const IrModule *m, IrId space)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++)
+        if (m->graphs.data[i].kind == IR_GRAPH_CANDIDATES && m->graphs.data[i].edge == space) return true;
+    return false;
+}
+
 /* Arguments are in memory already, and what has no operands is not worth a tensor. */
 static bool may_hold(const Hoist *h, IrId v)
 {
     const IrOp *op = &h->f->ops.data[v];
     bool few = !has_many_rows(h->m, op->type.space);
     if (op->op == IR_OP_arg || !op->n_args || ir_op_widens(h->f, op)) return false; /* what is in 16 bits stays so */
+    if (is_of_candidates(h->m, op->type.space)) return false;
     return few || ir_type_width(h->m, &op->type) * (int64_t)ir_dtype_bytes(op->type.dtype) <= WIDEST_HELD;
 }
 
