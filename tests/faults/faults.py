@@ -407,6 +407,6 @@ FAULTS = [
     ("runtime/train.c", "RT_TRY(redraw(t, t->at.epoch * n_steps + i));", "RT_TRY(redraw(t, t->at.epoch));", "kg"),
     ("runtime/train.c", "loss = (sum + loss) / (double)n_steps;", "loss = sum + loss;", "kg"),
     ("codegen/tables.c", "if (!g || (g->src == map && needs_rows(b, map))) return false;", "if (!g || g->src == map) return false;", "kg"),
-    ("passes/rewrite/hoist_cost.c", "if (is_of_candidates(h->m, op->type.space)) return false;", "", "kg"),
+    ("passes/rewrite/hoist_cost.c", "if (is_of_candidates(h->m, op->type.space)) return false;", "if (is_of_candidates(h->m, op->type.space) && !h) return false;", "kg"),
     ("frontend/std/kg.gnn", "where(n == s.dst, 0.5, 0)", "where(n == s.dst, 1, 0)", "kg"),
 ]
