@@ -121,7 +121,10 @@ typedef struct Use { /* of an object: what all accesses to it have in common */
     const KirIns *first;
     Base base; /* of vectors */
     bool vectors, scalars, constants /* all indices are */, loads, stores;
-    bool apart;   /* vectors: lane l touches elements that no other touches */
+    bool apart;          /* vectors: lane l touches elements that no other touches */
+    const KirIns *store; /* the first one, and its base; the same of stores alone */
+    Base store_base;
+    bool stores_meet;
     bool several; /* buffers that may overlap */
 } Use;
 
@@ -134,6 +137,10 @@ static void note(Finder *f, Use *u, const KirIns *x)
     u->loads |= x->op != KIR_store, u->stores |= x->op == KIR_store;
     u->constants &= x->op != KIR_gather && constant(f, x->args[0]) != NULL;
     u->apart &= even && same_base(&base, &u->base);
+    if (x->op == KIR_store && !u->store) u->store = x, u->store_base = base;
+    if (x->op == KIR_store)
+        u->stores_meet |= vector ? !even || !same_base(&base, &u->store_base) : u->store->type.lanes > 1;
+    if (x->op == KIR_store && vector) u->stores_meet |= u->store->type.lanes == 1;
     u->several |= x->buf != u->first->buf;
 }
 
@@ -184,13 +191,20 @@ CudaMemory cuda_memory(Arena *a, const KirKernel *k)
 {
     uint32_t n = k->ins.n, first_array = k->params.n + 1;
     Finder f = {k, ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, Base, n)};
-    CudaMemory m = {k, ARENA_ARRAY(a, CudaPlace, n), ARENA_ARRAY(a, uint32_t, n),
-                    ARENA_ARRAY(a, bool, cuda_n_objects(k)), find_launch(k)};
+    CudaMemory m = {k,
+                    ARENA_ARRAY(a, CudaPlace, n),
+                    ARENA_ARRAY(a, uint32_t, n),
+                    ARENA_ARRAY(a, bool, cuda_n_objects(k)),
+                    ARENA_ARRAY(a, bool, cuda_n_objects(k)),
+                    find_launch(k)};
     Use *uses = ARENA_ARRAY(a, Use, cuda_n_objects(k));
     find_loops(&f, &k->body, false);
     for (KirId id = 0; id < n; id++)
         if (cuda_is_access(&k->ins.data[id])) note(&f, &uses[cuda_object(k, &k->ins.data[id])], &k->ins.data[id]);
-    for (uint32_t i = 0; i < cuda_n_objects(k); i++) m.crossing[i] = uses[i].first && crosses(&uses[i]);
+    for (uint32_t i = 0; i < cuda_n_objects(k); i++) {
+        m.crossing[i] = uses[i].first && crosses(&uses[i]);
+        m.stored_over[i] = m.crossing[i] && (uses[i].several || uses[i].stores_meet);
+    }
     for (KirId id = 0; id < n; id++) {
         const KirIns *x = &k->ins.data[id];
         const Use *u = &uses[first_array + id];
@@ -202,7 +216,7 @@ CudaMemory cuda_memory(Arena *a, const KirKernel *k)
     /* What stands before the parallel loop lives through iterations, and so do its arrays. */
     for (uint32_t i = 0; i < k->body.ins.n; i++) {
         uint32_t array = first_array + k->body.ins.data[i];
-        if (uses[array].first && uses[array].base.n) m.crossing[array] = true;
+        if (uses[array].first && uses[array].base.n) m.crossing[array] = m.stored_over[array] = true;
     }
     m.launch.block_bytes = (m.launch.block_bytes + BANKS - 1) / BANKS * BANKS;
     if (m.launch.warp_bytes)

@@ -5,9 +5,10 @@
 typedef enum { CUDA_REGISTERS /* of each lane */, CUDA_OF_WARP, CUDA_OF_BLOCK } CudaPlace;
 typedef struct CudaMemory {
     const KirKernel *k;
-    CudaPlace *place; /* [ins.n] of allocs that somebody reads */
-    uint32_t *offset; /* [ins.n] of those in shared memory: bytes from where the warp's, or the block's, begin */
-    bool *crossing;   /* [cuda_n_objects] a lane may touch what another one writes */
+    CudaPlace *place;  /* [ins.n] of allocs that somebody reads */
+    uint32_t *offset;  /* [ins.n] of those in shared memory: bytes from where the warp's, or the block's, begin */
+    bool *crossing;    /* [cuda_n_objects] a lane may touch what another one writes */
+    bool *stored_over; /* [cuda_n_objects] a lane may even store where another one stored */
     CudaKernel launch;
 } CudaMemory;
 CudaMemory cuda_memory(Arena *a, const KirKernel *k);

@@ -5,7 +5,16 @@
 #include "base/ice.h"
 #include "codegen/emit_cuda.h"
 
-enum { MOST_TURNS = 8, LOADS_IN_FLIGHT = 32, WORDS_IN_FLIGHT = 40, MOST_UNROLLED = 200 /* instructions of a turn */ };
+enum {
+    MOST_TURNS = 32,
+    MOST_FEW = 8,
+
+    LOADS_IN_FLIGHT = 32,
+    WORDS_IN_FLIGHT = 64,
+    FEW_WORDS_IN_FLIGHT = 40,
+    MOST_UNROLLED = 200 /* instructions of a turn */,
+    MOST_INSTRUCTIONS = 1600
+};
 
 /* Registers that what a load brings takes. */
 static uint32_t words_of(const KirKernel *k, const CudaWide *wide, KirId id)
@@ -29,7 +38,9 @@ CudaTurns cuda_turns(const KirWalk *w, const CudaWide *wide, const KirIns *loop)
 {
     const KirKernel *k = w->k;
     const CudaTurns one = {1, false};
-    CudaTurns t = {MOST_TURNS, is_loaded(k, loop->args[0]) || is_loaded(k, loop->args[1])};
+    CudaTurns t = {.few = is_loaded(k, loop->args[0]) || is_loaded(k, loop->args[1])};
+    uint32_t most_words = t.few ? FEW_WORDS_IN_FLIGHT : WORDS_IN_FLIGHT;
+    t.n = t.few ? MOST_FEW : MOST_TURNS;
     uint32_t loads = 0, words = 0, live = 0;
     ICE_UNLESS(loop->op == KIR_for && loop->bind != KIR_UNROLL);
     for (uint32_t i = 0; i < loop->body.ins.n; i++) {
@@ -39,11 +50,13 @@ CudaTurns cuda_turns(const KirWalk *w, const CudaWide *wide, const KirIns *loop)
         live++;
         if (x->op == KIR_for || x->op == KIR_loop || x->op == KIR_if) return one;
         if (x->op == KIR_store && x->buf != KIR_NONE) return one;
-        if ((x->op != KIR_load && x->op != KIR_gather) || x->buf == KIR_NONE) continue;
+        if ((x->op != KIR_load && x->op != KIR_gather) || (x->buf == KIR_NONE && !k->ins.data[x->alloc].shared))
+            continue;
         if (wide->n[id] && wide->at[id] != id) continue; /* it comes with another */
         loads++, words += words_of(k, wide, id);
     }
     if (!loads || live > MOST_UNROLLED || (t.few && loop->i > 1)) return one;
-    while (t.n > 1 && (t.n * loads > LOADS_IN_FLIGHT || (t.few && t.n * words > WORDS_IN_FLIGHT))) t.n /= 2;
+    while (t.n > 1 && (t.n * loads > LOADS_IN_FLIGHT || t.n * words > most_words || t.n * live > MOST_INSTRUCTIONS))
+        t.n /= 2;
     return t.n > 1 ? t : one;
 }

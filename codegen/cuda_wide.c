@@ -5,22 +5,23 @@
      feature 16 q + l in lane l of vector q      becomes      feature 4 l + q in lane l of vector q
 
    Of 16-bit numbers, which the access moves as they lie in memory and each lane converts, four are 8 bytes.
-   Scalars that lie side by side in a buffer that is only read are one access as well, of which each lane gets all; where
-   they begin anywhere, sixteen of them are an access of which each lane has one, and hands it to the others.
+   Scalars that lie side by side in a buffer that is only read, or in an array that warps share and where they stand no
+   warp writes, are one access as well, of which each lane gets all; where they begin anywhere in a buffer, sixteen of
+   them are an access of which each lane has one, and hands it to the others.
 
    Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars, no
    result depends on which lane of which vector has which feature. So this pass puts values that meet into one set (`of`),
    and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q times 16
    elements further on, all else in them is alike, and nothing looks across lanes. Heads of 16 features each, whose scores
-   are scalars of their own, stay as they are. Of a buffer that the kernel writes it moves all accesses so or none: then
-   each lane still reads what it wrote itself. No bit changes. */
+   are scalars of their own, stay as they are. Of a buffer that the kernel writes, and of an array that warps share, it
+   moves all accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
 #include "codegen/cuda_memory.h"
 
 enum { MOST = 4, MOST_DEALT = CUDA_LANES };
 
-typedef struct Access { /* whole vectors of a buffer */
+typedef struct Access { /* whole vectors of a buffer, or of an array that the warps of a block share */
     KirId id, base;     /* base: KIR_NONE where the index is a constant */
     int64_t offset;
 } Access;
@@ -30,8 +31,8 @@ typedef struct Finder {
     Arena *a;
     KirId *of;                     /* [ins.n] forest of values that meet */
     bool *fixed;                   /* [ins.n] by root: something looks across lanes, or no access of it can move */
-    bool *barred;                  /* [params.n] written, and not by whole vectors alone */
-    VEC(Access) accesses, scalars; /* scalars: loads of them from buffers that are only read */
+    bool *barred;                  /* [cuda_n_objects] written, and not by whole vectors alone */
+    VEC(Access) accesses, scalars; /* scalars: loads of them from what nothing writes in between */
     uint32_t *block, *order;       /* [ins.n] where it stands */
     KirId *sequence;               /* [n_ordered] by order, from 1 on */
     KirId *twin;                   /* [ins.n] room of is_alike */
@@ -93,18 +94,32 @@ static Access access_of(const Finder *f, KirId id)
     return x;
 }
 
-static bool may_move(const Finder *f, const KirIns *x)
+static bool is_shared(const Finder *f, const KirIns *x)
 {
-    const KirParam *p = x->buf == KIR_NONE ? NULL : &f->k->params.data[x->buf];
-    bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    return p && p->restrict_ && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+    return x->buf == KIR_NONE && f->k->ins.data[x->alloc].shared;
 }
 
-/* A float of a buffer that is only read. */
+static bool is_only_read(const Finder *f, const KirIns *x)
+{
+    return x->buf != KIR_NONE && f->k->params.data[x->buf].kind == KIR_IN;
+}
+
+static bool is_same_memory(const KirIns *x, const KirIns *y)
+{
+    return x->buf == y->buf && (x->buf != KIR_NONE || x->alloc == y->alloc);
+}
+
+static bool may_move(const Finder *f, const KirIns *x)
+{
+    bool own = x->buf == KIR_NONE ? is_shared(f, x) : f->k->params.data[x->buf].restrict_;
+    bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
+    return own && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+}
+
+/* A float of a buffer that is only read, or of a shared array. */
 static bool is_scalar_load(const Finder *f, const KirIns *x)
 {
-    const KirParam *p = x->buf != KIR_NONE ? &f->k->params.data[x->buf] : NULL;
-    return x->op == KIR_load && x->type.lanes == 1 && p && p->kind == KIR_IN &&
+    return x->op == KIR_load && x->type.lanes == 1 && (is_only_read(f, x) || is_shared(f, x)) &&
            (x->type.base == KIR_F32 || x->type.base == KIR_F64);
 }
 
@@ -117,7 +132,7 @@ static void visit_access(Finder *f, KirId id)
         if (x->op == KIR_store && !is_uniform(f->k, x->args[1])) meet(f, id, x->args[1]);
         return;
     }
-    if (x->buf != KIR_NONE && f->k->params.data[x->buf].kind != KIR_IN) f->barred[x->buf] = true;
+    if (!is_only_read(f, x)) f->barred[cuda_object(f->k, x)] = true;
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) f->fixed[root(f, x->args[i])] = true;
     if (!is_uniform(f->k, id)) f->fixed[root(f, id)] = true;
 }
@@ -168,7 +183,7 @@ static const Access *beside(Finder *f, const Access *x, int64_t by, KirId r)
 {
     for (uint32_t i = 0; i < f->accesses.n; i++) {
         const Access *y = &f->accesses.data[i];
-        if (ins_of(f, y)->op == ins_of(f, x)->op && ins_of(f, y)->buf == ins_of(f, x)->buf && y->base == x->base &&
+        if (ins_of(f, y)->op == ins_of(f, x)->op && is_same_memory(ins_of(f, y), ins_of(f, x)) && y->base == x->base &&
             f->block[y->id] == f->block[x->id] && y->offset == x->offset + by && (r == KIR_NONE || root(f, y->id) == r))
             return y;
     }
@@ -187,7 +202,7 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
 {
     uint32_t first = UINT32_MAX, last = 0, behind = 0;
     const KirIns *ins = ins_of(f, x);
-    bool read_only = f->k->params.data[ins->buf].kind == KIR_IN;
+    bool read_only = is_only_read(f, ins);
     /* what is stored, or the index, may be a register, which a `set` changes; what is loaded comes into one behind it */
     bool by_register = ins->op == KIR_store || (x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var);
     /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one moves */
@@ -195,7 +210,7 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
     for (unsigned q = 0; q < n; q++) {
         const Access *y = beside(f, x, (int64_t)q * CUDA_LANES, r[q]);
-        if (!y || (f->barred[ins->buf] && !read_only)) return false;
+        if (!y || (f->barred[cuda_object(f->k, ins)] && !read_only)) return false;
         all[q] = y->id;
         if (q == 0 && y->id != x->id) return false; /* the set touches the place twice */
         if (f->order[y->id] < first) first = f->order[y->id];
@@ -209,7 +224,8 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
         const Access *y = &f->accesses.data[i];
         bool member = false;
         for (unsigned q = 0; q < n; q++) member |= all[q] == y->id;
-        if (!member && ins_of(f, y)->buf == ins->buf && f->order[y->id] > first && f->order[y->id] < last) return false;
+        if (!member && is_same_memory(ins_of(f, y), ins) && f->order[y->id] > first && f->order[y->id] < last)
+            return false;
     }
     return true;
 }
@@ -256,7 +272,8 @@ static bool is_alike(Finder *f, KirId a, KirId b, int64_t by)
         KirId u = f->sequence[i], v = f->sequence[j];
         const KirIns *x = &ins[u], *y = &ins[v];
         bool same = x->op == y->op && x->type.base == y->type.base && x->type.lanes == y->type.lanes && x->i == y->i &&
-                    x->f == y->f && x->buf == y->buf && f->block[u] == f->block[v];
+                    x->f == y->f && x->buf == y->buf && (!cuda_is_access(x) || is_same_memory(x, y)) &&
+                    f->block[u] == f->block[v];
         if (!same) return false;
         twin[u] = v;
         if (cuda_is_access(x)) {
@@ -301,7 +318,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
     return true;
 }
 
-/* Bars each buffer that the kernel writes and whose accesses would not all be moved by as many: a lane would read there
+/* Bars all memory that the kernel writes and whose accesses would not all be moved by as many: a lane would read there
    what another one wrote. Returns whether it barred one. */
 static bool bar_mixed(Finder *f, const CudaWide *w)
 {
@@ -309,12 +326,23 @@ static bool bar_mixed(Finder *f, const CudaWide *w)
     for (uint32_t i = 0; i < f->accesses.n; i++)
         for (uint32_t j = 0; j < f->accesses.n; j++) {
             const Access *x = &f->accesses.data[i], *y = &f->accesses.data[j];
-            uint32_t buf = ins_of(f, x)->buf;
-            bool written = f->k->params.data[buf].kind != KIR_IN;
-            if (!written || ins_of(f, y)->buf != buf || w->n[x->id] == w->n[y->id]) continue;
-            f->barred[buf] = dropped = true;
+            uint32_t object = cuda_object(f->k, ins_of(f, x));
+            bool written = !is_only_read(f, ins_of(f, x));
+            if (!written || cuda_object(f->k, ins_of(f, y)) != object || w->n[x->id] == w->n[y->id]) continue;
+            if (!f->barred[object]) dropped = f->barred[object] = true;
         }
     return dropped;
+}
+
+/* Whether two loads from one place in the text to another find the same: nothing is written there, and no warp is waited
+   for, in the block that holds both. */
+static bool is_unwritten(const Finder *f, const KirIns *x, uint32_t first, uint32_t last)
+{
+    for (uint32_t at = first; at <= last; at++) {
+        const KirIns *y = &f->k->ins.data[f->sequence[at]];
+        if (y->op == KIR_barrier || (y->op == KIR_store && is_same_memory(x, y))) return false;
+    }
+    return true;
 }
 
 /* The n scalars from x on as one load, at the place of x, which comes first. A register, which may change meanwhile, is
@@ -323,6 +351,8 @@ static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide 
 {
     KirId all[MOST_DEALT] = {x->id};
     bool dealt = n == MOST_DEALT; /* begins anywhere */
+    bool read_only = is_only_read(f, ins_of(f, x));
+    if (dealt && !read_only) return; /* an array's words come as quickly one by one */
     ICE_UNLESS(n > 1 && n <= MOST_DEALT);
     if (!dealt && (x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n)))) return;
     if (dealt && x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var) return;
@@ -330,11 +360,12 @@ static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide 
         const Access *y = NULL;
         for (uint32_t i = 0; i < f->scalars.n && !y; i++) {
             const Access *z = &f->scalars.data[i];
-            bool same = ins_of(f, z)->buf == ins_of(f, x)->buf && z->base == x->base &&
+            bool same = is_same_memory(ins_of(f, z), ins_of(f, x)) && z->base == x->base &&
                         f->block[z->id] == f->block[x->id];
             if (same && z->offset == x->offset + q && !out->n[z->id] && f->order[z->id] >= f->order[x->id]) y = z;
         }
         if (!y || (q == 0 && y->id != x->id)) return;
+        if (!read_only && !is_unwritten(f, ins_of(f, x), f->order[x->id], f->order[y->id])) return;
         all[q] = y->id;
     }
     for (unsigned q = 0; q < n; q++) {
@@ -356,7 +387,7 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 .a = a,
                 .of = ARENA_ARRAY(a, KirId, n),
                 .fixed = ARENA_ARRAY(a, bool, n),
-                .barred = ARENA_ARRAY(a, bool, k->params.n),
+                .barred = ARENA_ARRAY(a, bool, cuda_n_objects(k)),
                 .order = ARENA_ARRAY(a, uint32_t, n),
                 .sequence = ARENA_ARRAY(a, KirId, n + 1),
                 .twin = ARENA_ARRAY(a, KirId, n),

@@ -293,7 +293,9 @@ static bool must_wait(const Cuda *k, const KirIns *x)
 {
     uint32_t at = cuda_object(k->m.k, x);
     bool store = x->op == KIR_store, first = store && x->type.lanes == 1;
-    return k->m.crossing[at] && ((k->stored[at] & (first ? BY_EACH : BY_FIRST | BY_EACH)) || (store && k->loaded[at]));
+    bool over = !store || k->m.stored_over[at];
+    return k->m.crossing[at] &&
+           ((over && (k->stored[at] & (first ? BY_EACH : BY_FIRST | BY_EACH))) || (store && k->loaded[at]));
 }
 
 static void touch(Cuda *k, const KirIns *x)

@@ -14,6 +14,16 @@ static void add_array(Lower *l, IrId v, bool of_row)
     VEC_PUSH(l->arena, &l->staged, s);
 }
 
+void stage_share(Lower *l, IrId v)
+{
+    const IrType *t = &fused_op(l->f, v)->type;
+    ICE_UNLESS(l->stage_rows > 0);
+    if (array_find(l, v)) return;
+    int64_t size = l->stage_rows * ir_type_width(l->f->m, t);
+    KirIns alloc = {.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1), .i = size, .shared = true};
+    VEC_PUSH(l->arena, &l->staged, ((Staged){.v = v, .array = emit_ins(&l->e, alloc)}));
+}
+
 static bool is_kept(const Lower *l, IrId v)
 {
     const IrOp *op = fused_op(l->f, v);

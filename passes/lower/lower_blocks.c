@@ -58,6 +58,8 @@ typedef struct Taking { /* a sum takes rows in */
     const StageSpan *rows;
     bool whole;         /* all rows of the leaf: the partial is written once */
     const Tile *merged; /* NULL, or what its columns are merged with before */
+    bool shared;        /* a strip whose operands warps share */
+    KirId later, last;  /* of these, i1: not the leaf's first strip; its last one */
 } Taking;
 
 /* Of group g's blocks. */
@@ -190,13 +192,22 @@ static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
     const Partial *part = &x->sum->part;
     const IrOp *op = fused_op(l->f, x->sum->v);
     KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
+    bool fresh = x->whole || x->shared;
     for (unsigned i = 0; i < n; i++) {
-        KirId start = x->whole ? identity_at(l, op, &p[i].env)
-                               : point_load(l, part->buffer, &part->type, part->slot, &p[i].env);
+        KirId start = fresh ? identity_at(l, op, &p[i].env)
+                            : point_load(l, part->buffer, &part->type, part->slot, &p[i].env);
         acc[i] = emit_var(e, "acc", emit_splat(e, start, env_lanes(&p[i].env, &op->type)));
     }
+    if (x->shared) {
+        emit_if(e, x->later);
+        for (unsigned i = 0; i < n; i++)
+            emit_set(e, acc[i], point_load(l, part->buffer, &part->type, part->slot, &p[i].env));
+        emit_end(e);
+    }
     sum_rows(l, x, p, n, acc);
+    if (x->shared) emit_if(e, x->last);
     if (x->merged) merge_points(l, x->merged, p, n, acc);
+    if (x->shared) emit_end(e);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, acc[i]);
         point_store(l, part->buffer, &part->type, part->slot, &p[i].env, acc[i]);
@@ -251,6 +262,8 @@ static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
     }
 }
 
+static void meet(Lower *l) { emit_ins(&l->e, (KirIns){.op = KIR_barrier, .buf = KIR_NONE, .alloc = KIR_NONE}); }
+
 static void take_strips(Lower *l, const Blocks *b, int64_t rows)
 {
     Emit *e = &l->e;
@@ -279,8 +292,33 @@ static void take_merged(Lower *l, const Blocks *b, const Block *block, const Lea
     l->deal.next = 0;
     for (unsigned i = 0; i < b->n; i++) {
         Tile tile = {.sum = &b->sums[i], .block = block, .leaf = leaf};
-        nest_sum(l, &b->sums[i], block_tile, &(Taking){&b->sums[i], &rows, true, &tile});
+        nest_sum(l, &b->sums[i], block_tile,
+                 &(Taking){.sum = &b->sums[i], .rows = &rows, .whole = true, .merged = &tile});
     }
+}
+
+/* The same strip by strip: operands of products at these rows lie in memory that the warps share. The sums wait in their
+   slot in between. A sum of nothing has a strip, too. */
+static void take_shared(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
+{
+    Emit *e = &l->e;
+    StageSpan rows = {.map = IR_NONE, .row = KIR_NONE, .lo = b->first, .hi = b->last, .longer = KIR_NONE};
+    KirId behind = emit_op2(e, KIR_max, b->last, emit_op2(e, KIR_add, b->first, emit_index(e, 1)));
+    rows.from = rows.base = emit_for(e, b->first, behind, l->stage_rows, KIR_SEQ, "strips of rows");
+    rows.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, rows.from, emit_index(e, l->stage_rows)), b->last);
+    Taking x = {.rows = &rows, .shared = true};
+    x.later = emit_op2(e, KIR_ne, rows.from, b->first), x.last = emit_op2(e, KIR_eq, rows.to, b->last);
+    meet(l); /* behind the last one that reads the strip before */
+    l->s = b->sums[0].s;
+    stage_shared(l, &rows);
+    meet(l);
+    l->deal.next = 0;
+    for (unsigned i = 0; i < b->n; i++) {
+        Tile tile = {.sum = &b->sums[i], .block = block, .leaf = leaf};
+        x.sum = &b->sums[i], x.merged = &tile;
+        nest_sum(l, &b->sums[i], block_tile, &x);
+    }
+    emit_end(e);
 }
 
 static void merge_tile(Lower *l, const Point *p, unsigned n, void *user)
@@ -336,7 +374,9 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);
     KirId slot = emit_select(e, leaf.is_last, x->index, emit_op2(e, KIR_add, x->waiting, ones_at_end(l, leaf.index)));
     for (unsigned i = 0; i < b->n; i++) b->sums[i].part.slot = slot;
-    if (l->deal.n_warps && (!strip || strip >= ORDER_LEAF)) {
+    if (l->deal.n_warps && l->staged.n) {
+        take_shared(l, b, x, &leaf);
+    } else if (l->deal.n_warps) {
         take_merged(l, b, x, &leaf);
     } else {
         if (strip) take_strips(l, b, strip);
@@ -345,6 +385,16 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     }
     emit_end(e);
     l->staged.n = 0;
+}
+
+/* Strips of their operands lie in memory that the warps of a block share. */
+static void share_operands(Lower *l, const Blocks *b)
+{
+    l->stage_rows = l->s.strip;
+    for (unsigned i = 0; i < b->n; i++) {
+        const IrOp *op = fused_op(l->f, b->sums[i].v);
+        for (unsigned k = 0; k < 2 && b->sums[i].s.strip; k++) stage_share(l, op->args[k]);
+    }
 }
 
 static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
@@ -370,6 +420,7 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     bool shared = l.s.warps > 1;
     x.index = emit_for(e, emit_index(e, 0), n, 1, shared ? KIR_BLOCK : KIR_THREADS, "blocks");
     if (shared) {
+        if (l.s.strip && l.s.strip < ORDER_LEAF) share_operands(&l, b);
         KirId warps = emit_index(e, l.s.warps);
         l.deal = (Deal){emit_for(e, emit_index(e, 0), warps, 1, KIR_WARP, NULL), l.s.warps, 0};
     }
@@ -385,7 +436,7 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
 
 /* ---- all blocks ---------------------------------------------------------------------------------------------- */
 
-enum { MOST_LEVELS = 63 };
+enum { MOST_LEVELS = 63, TREE_WARPS = 32, TREE_LEVELS = 16 /* of at most 2^16 blocks */ };
 
 typedef struct Tree {
     const IrOp *op;
@@ -395,61 +446,77 @@ typedef struct Tree {
     unsigned lanes, neighbours;
     int64_t first_level; /* of those that merge_levels counts from 0 */
     KirId array;         /* private, [levels][lanes] */
+    KirId subtrees;      /* KIR_NONE, or shared by warps, [TREE_WARPS][lanes]: sums of a subtree of each */
 } Tree;
+typedef struct Branch { /* n sums from `first` on: of blocks, or of warps' subtrees */
+    KirId first, n;
+    bool of_subtrees;
+} Branch;
 
-/* What waits at a level. */
-static KirIns tree_access(Lower *l, const Tree *t, KirOpcode op, KirId level)
+/* Element `at` of an array, or as many as the tree has lanes. */
+static KirIns tree_access(const Tree *t, KirOpcode op, KirId array, KirId at)
 {
-    Emit *e = &l->e;
-    level = emit_op2(e, KIR_add, level, emit_index(e, t->first_level));
-    KirId at = emit_op2(e, KIR_mul, level, emit_index(e, t->lanes));
     return (KirIns){.op = op,
                     .type = kir_type(kir_base_of(t->op->type.dtype), t->lanes),
                     .args = {at, KIR_NONE, KIR_NONE},
                     .buf = KIR_NONE,
-                    .alloc = t->array,
+                    .alloc = array,
                     .stride = 1};
+}
+
+/* Where the sums of place `i` of an array lie. */
+static KirId tree_place(Lower *l, const Tree *t, KirId i)
+{
+    return emit_op2(&l->e, KIR_mul, i, emit_index(&l->e, t->lanes));
+}
+
+/* What waits at a level. */
+static KirIns tree_waits(Lower *l, const Tree *t, KirOpcode op, KirId level)
+{
+    KirId at = tree_place(l, t, emit_op2(&l->e, KIR_add, level, emit_index(&l->e, t->first_level)));
+    return tree_access(t, op, t->array, at);
 }
 
 static KirId tree_waiting(Lower *l, KirId level, unsigned i, const void *user)
 {
     (void)i;
-    return emit_ins(&l->e, tree_access(l, user, KIR_load, level));
+    return emit_ins(&l->e, tree_waits(l, user, KIR_load, level));
 }
 
 /* The sum of a leaf, or of a subtree, takes in what waits, and waits itself. */
 static void tree_take(Lower *l, const Tree *t, const Leaf *leaf, KirId sum)
 {
     KirId level = merge_levels(l, &(Merging){leaf, sum_op(t->op->op), &sum, 1, tree_waiting, t});
-    KirIns store = tree_access(l, t, KIR_store, level);
+    KirIns store = tree_waits(l, t, KIR_store, level);
     store.args[1] = sum;
     emit_ins(&l->e, store);
 }
 
-/* Columns at.. (active) of a block's sum. */
-static KirId tree_load(Lower *l, const Tree *t, KirId block, KirId at, unsigned active)
+/* Columns at.. (active) of a block's sum, or of a subtree's. */
+static KirId tree_load(Lower *l, const Tree *t, const Branch *b, KirId i, KirId at, unsigned active)
 {
     Emit *e = &l->e;
-    KirId from = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, block, emit_index(e, t->width)), at);
+    if (b->of_subtrees) return emit_ins(e, tree_access(t, KIR_load, t->subtrees, tree_place(l, t, i)));
+    KirId from = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, i, emit_index(e, t->width)), at);
     KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
     return emit_load(e, lower_in(l, t->partials), type, from, active, 1);
 }
 
-/* Whole sets of neighbours, each a subtree: their loads do not wait for one another. Returns the first block behind
-   them. */
-static KirId tree_neighbours(Lower *l, Tree *t, KirId at, unsigned active, KirId sum)
+/* Whole sets of neighbours, each a subtree: their loads do not wait for one another. Returns how many blocks they are. */
+static KirId tree_neighbours(Lower *l, Tree *t, const Branch *b, KirId at, unsigned active, KirId sum)
 {
     Emit *e = &l->e;
     KirId zero = emit_index(e, 0), one = emit_index(e, 1), each = emit_index(e, t->neighbours), x[32];
-    KirId n = emit_op2(e, KIR_div, t->n_blocks, each), rest = emit_op2(e, KIR_mul, n, each);
+    KirId n = emit_op2(e, KIR_div, b->n, each), rest = emit_op2(e, KIR_mul, n, each);
     ICE_UNLESS(t->neighbours <= sizeof x / sizeof *x);
     Leaf set = {.index = emit_for(e, zero, n, 1, KIR_SEQ, "sets of neighbours")};
-    KirId next = emit_op2(e, KIR_add, set.index, one), first = emit_op2(e, KIR_mul, set.index, each);
-    set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), t->n_blocks);
+    KirId next = emit_op2(e, KIR_add, set.index, one);
+    KirId first = emit_op2(e, KIR_add, b->first, emit_op2(e, KIR_mul, set.index, each));
+    set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), b->n);
     set.merged = emit_select(e, set.is_last, set.index,
                              emit_op2(e, KIR_lshr, emit_op2(e, KIR_xor, set.index, next), one));
     for (unsigned i = 0; i < t->neighbours; i++)
-        x[i] = tree_load(l, t, emit_op2(e, KIR_add, first, emit_index(e, i)), at, active);
+        x[i] = tree_load(l, t, b, emit_op2(e, KIR_add, first, emit_index(e, i)), at, active);
     t->first_level = 0;
     for (unsigned left = t->neighbours; left > 1; left /= 2, t->first_level++)
         for (unsigned i = 0; i < left / 2; i++) x[i] = emit_op2(e, sum_op(t->op->op), x[2 * i], x[2 * i + 1]);
@@ -460,27 +527,93 @@ static KirId tree_neighbours(Lower *l, Tree *t, KirId at, unsigned active, KirId
     return rest;
 }
 
-/* Columns at.. (active of them). */
-static void tree_columns(Lower *l, Tree *t, KirId at, unsigned active)
+/* Columns at.. (active) of the sum of a branch: nothing's identity where it has no blocks. */
+static KirId tree_branch(Lower *l, Tree *t, const Branch *b, KirId at, unsigned active)
 {
     Emit *e = &l->e;
     KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
-    KirOpcode op = sum_op(t->op->op);
     ICE_UNLESS(active >= 1 && active <= t->lanes);
-    t->array = emit_ins(e, (KirIns){.op = KIR_alloc, .type = kir_type(type.base, 1), .i = MOST_LEVELS * t->lanes});
-    KirId zero = emit_index(e, 0), sum = emit_var(e, "sum", emit_splat(e, sum_identity(l, op, type), t->lanes));
-    KirId first = t->neighbours > 1 ? tree_neighbours(l, t, at, active, sum) : zero;
-    Leaf block = leaf_of(l, emit_for(e, first, t->n_blocks, 1, KIR_SEQ, "blocks"), t->n_blocks);
-    emit_set(e, sum, tree_load(l, t, block.index, at, active));
-    tree_take(l, t, &block, sum);
+    KirId identity = sum_identity(l, sum_op(t->op->op), type);
+    KirId sum = emit_var(e, "sum", emit_splat(e, identity, t->lanes));
+    bool sets = t->neighbours > 1 && !b->of_subtrees;
+    KirId first = sets ? tree_neighbours(l, t, b, at, active, sum) : emit_index(e, 0);
+    Leaf leaf = leaf_of(l, emit_for(e, first, b->n, 1, KIR_SEQ, b->of_subtrees ? "subtrees" : "blocks"), b->n);
+    emit_set(e, sum, tree_load(l, t, b, emit_op2(e, KIR_add, b->first, leaf.index), at, active));
+    tree_take(l, t, &leaf, sum);
     emit_end(e);
     emit_freeze(e, sum);
+    return sum;
+}
+
+static void tree_store(Lower *l, const Tree *t, KirId at, KirId sum, unsigned active)
+{
+    Emit *e = &l->e;
+    KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
     if (t->op->op == IR_OP_reduce_max || t->op->op == IR_OP_reduce_min) {
         KirId empty = ir_dtype_is_float(t->op->type.dtype) ? emit_float(e, type, t->op->attr.f)
                                                            : emit_int(e, type, (int64_t)t->op->attr.f);
-        sum = emit_select(e, emit_op2(e, KIR_eq, t->n_rows, zero), empty, sum);
+        sum = emit_select(e, emit_op2(e, KIR_eq, t->n_rows, emit_index(e, 0)), empty, sum);
     }
     emit_store(e, lower_out(l, t->out), at, sum, active, 1);
+}
+
+/* Where sums wait. */
+static void tree_array(Lower *l, Tree *t, unsigned levels)
+{
+    KirType elem = kir_type(kir_base_of(t->op->type.dtype), 1);
+    t->array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = elem, .i = levels * t->lanes});
+}
+
+/* Columns at.. of the sum of branch b: kept for the other warps as the subtree `warp`, or stored as the tree's (warp
+   KIR_NONE). The last columns may be fewer than the tree has lanes. */
+static void tree_columns(Lower *l, Tree *t, const Branch *b, KirId i, KirId warp)
+{
+    Emit *e = &l->e;
+    int64_t full = t->width / t->lanes, tail = t->width % t->lanes;
+    KirId at = tree_place(l, t, i);
+    if (tail && full) emit_if(e, emit_op2(e, KIR_lt, i, emit_index(e, full)));
+    for (int last = 0; last < 2; last++) {
+        unsigned active = last ? (unsigned)tail : t->lanes;
+        if (last && tail && full) emit_else(e);
+        if (last ? !tail : !full) continue;
+        KirId sum = tree_branch(l, t, b, at, active);
+        if (warp == KIR_NONE) {
+            tree_store(l, t, at, sum, active);
+            continue;
+        }
+        KirIns store = tree_access(t, KIR_store, t->subtrees, tree_place(l, t, warp));
+        store.args[1] = sum;
+        emit_ins(e, store);
+    }
+    if (tail && full) emit_end(e);
+}
+
+/* Each warp of a block sums up an aligned power of two of the tree's leaves, so many that there are warps enough; the
+   first one merges what they have. */
+static void tree_by_warps(Lower *l, Tree *t, KirId i)
+{
+    Emit *e = &l->e;
+    KirId zero = emit_index(e, 0), one = emit_index(e, 1), n_warps = emit_index(e, TREE_WARPS);
+    KirType elem = kir_type(kir_base_of(t->op->type.dtype), 1);
+    t->subtrees = emit_ins(e, (KirIns){.op = KIR_alloc, .type = elem, .i = TREE_WARPS * t->lanes, .shared = true});
+    KirId warp = emit_for(e, zero, n_warps, 1, KIR_WARP, NULL);
+    tree_array(l, t, TREE_LEVELS + 1);
+    KirId log2 = emit_var(e, "log2", zero), reached = emit_var(e, "reached", n_warps);
+    emit_loop(e);
+    emit_break_if(e, emit_op2(e, KIR_le, t->n_blocks, reached));
+    emit_set(e, log2, emit_op2(e, KIR_add, log2, one));
+    emit_set(e, reached, emit_op2(e, KIR_add, reached, reached));
+    emit_end(e);
+    emit_freeze(e, log2);
+    KirId size = emit_op2(e, KIR_shl, one, log2), first = emit_op2(e, KIR_shl, warp, log2);
+    KirId left = emit_op2(e, KIR_max, emit_op2(e, KIR_sub, t->n_blocks, first), zero);
+    tree_columns(l, t, &(Branch){first, emit_op2(e, KIR_min, size, left), false}, i, warp);
+    meet(l);
+    emit_if(e, emit_op2(e, KIR_eq, warp, zero));
+    KirId last = emit_op2(e, KIR_sub, emit_op2(e, KIR_add, t->n_blocks, size), one);
+    tree_columns(l, t, &(Branch){zero, emit_op2(e, KIR_ashr, last, log2), true}, i, KIR_NONE);
+    emit_end(e);
+    emit_end(e);
 }
 
 static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
@@ -494,27 +627,29 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
               .partials = x->part.buffer,
               .out = plan_value_buffer(lf, x->v),
               .lanes = (unsigned)x->s.merged,
-              .neighbours = (unsigned)x->s.neighbours};
+              .neighbours = (unsigned)x->s.neighbours,
+              .subtrees = KIR_NONE};
     t.width = ir_type_width(lf->f->m, &t.op->type);
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
-    t.n_blocks = lower_count(&l, blocks_count(lf->f, g, PLAN_BLOCKS));
+    PlanCount n_blocks = blocks_count(lf->f, g, PLAN_BLOCKS);
+    bool by_warps = l.s.warps > 1 && n_blocks.max <= 1 << TREE_LEVELS;
+    t.n_blocks = lower_count(&l, n_blocks);
     if (t.op->op == IR_OP_reduce_max || t.op->op == IR_OP_reduce_min)
         t.n_rows = lower_count(&l, plan_count(lf->f->m, group->space));
-    int64_t full = t.width / t.lanes, tail = t.width % t.lanes;
-    l.step->extent = plan_const(full + (tail != 0));
-    KirId i = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "columns");
-    KirId at = emit_op2(e, KIR_mul, i, emit_index(e, t.lanes));
-    if (tail && full) emit_if(e, emit_op2(e, KIR_lt, i, emit_index(e, full)));
-    if (full) tree_columns(&l, &t, at, t.lanes);
-    if (tail && full) emit_else(e);
-    if (tail) tree_columns(&l, &t, at, (unsigned)tail);
-    if (tail && full) emit_end(e);
+    l.step->extent = plan_const((t.width + t.lanes - 1) / t.lanes);
+    KirId i = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, by_warps ? KIR_BLOCK : KIR_THREADS,
+                       "columns");
+    if (by_warps) {
+        tree_by_warps(&l, &t, i);
+    } else {
+        tree_array(&l, &t, MOST_LEVELS);
+        tree_columns(&l, &t, &(Branch){emit_index(e, 0), t.n_blocks, false}, i, KIR_NONE);
+    }
     emit_end(e);
     l.step->grain = group_tile_of(&l)->second;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {
-        .count = blocks_count(lf->f, g, PLAN_BLOCKS), .bytes = bytes, .flops = t.width, .table = IR_NONE};
+    PlanCost per_block = {.count = n_blocks, .bytes = bytes, .flops = t.width, .table = IR_NONE};
     PlanCost result = {.count = plan_const(1), .bytes = bytes, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
     VEC_PUSH(l.arena, &l.step->cost, result);

@@ -220,6 +220,10 @@ void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
 void stage_join(Lower *l, StageNeeds *needs);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
 void stage_done(Lower *l, const StageNeeds *needs);
+/* Before a loop over warps: an array for l->stage_rows rows of v, which the warps of the block share. By each of them: its
+   part of the rows of all such arrays. */
+void stage_share(Lower *l, IrId v);
+void stage_shared(Lower *l, const StageSpan *x);
 void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */
 Staged *array_find(const Lower *l, IrId v);     /* lower_array.c; NULL: v has none */
 /* A load or a store, without the value, of one array at a place of the row and a point. */

@@ -332,8 +332,8 @@ static KirId eval_own(Lower *l, IrId v, KirId row, const Env *env)
 {
     const IrOp *op = fused_op(l->f, v);
     KirId value;
-    if (is_memory(l, v)) return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
     if (stage_load(l, v, &op->type, row, env, &value)) return value;
+    if (is_memory(l, v)) return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
     return eval_op(l, op, row, env);
 }
 

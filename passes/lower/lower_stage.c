@@ -27,6 +27,15 @@ static bool is_stored(const Lower *l, const Staged *s)
     return l->f->stored.data[s->v] && !group_has_copy(l->f, l->g, s->v);
 }
 
+/* Where a row that was entered lies in the arrays. */
+static KirId stage_place(const Lower *l, KirId row)
+{
+    uint32_t i = l->stage_at.n;
+    while (i-- > 0)
+        if (l->stage_at.data[i].row == row) return l->stage_at.data[i].local;
+    ICE("an element has no place in the private arrays");
+}
+
 static void fill_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     const Fill *x = user;
@@ -36,10 +45,8 @@ static void fill_tile(Lower *l, const Point *p, unsigned n, void *user)
     if (kind == GROUP_PRODUCT) heavy_product(l, x->v, p, n);
     for (unsigned i = 0; i < n; i++) {
         if (kind == GROUP_DIMS) heavy_dims(l, x->v, &p[i]);
-        KirId value = point_eval(l, x->v, p[i].row, &p[i].env), local = KIR_NONE;
-        for (uint32_t k = 0; k < l->stage_at.n; k++)
-            if (l->stage_at.data[k].row == p[i].row) local = l->stage_at.data[k].local;
-        KirIns store = array_access(l, KIR_store, x->array, t, local, &p[i].env);
+        KirId value = point_eval(l, x->v, p[i].row, &p[i].env);
+        KirIns store = array_access(l, KIR_store, x->array, t, stage_place(l, p[i].row), &p[i].env);
         store.args[1] = emit_splat(&l->e, value, store.type.lanes);
         emit_ins(&l->e, store);
         if (x->store) point_store(l, plan_value_buffer(l->lf, x->v), t, p[i].row, &p[i].env, value);
@@ -357,6 +364,44 @@ void stage_strip(Lower *l, const StageSpan *x)
     uint32_t *all = ARENA_ARRAY(l->arena, uint32_t, l->staged.n + 1);
     for (uint32_t i = 0; i < l->staged.n; i++) all[i] = i;
     fill_all(l, all, l->staged.n, true, x);
+}
+
+enum { SHARED_ROWS = 4 }; /* whose loads are on their way together */
+
+static void share_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const Staged *s = user;
+    const IrType *t = &fused_op(l->f, s->v)->type;
+    KirId *value = ARENA_ARRAY(l->arena, KirId, n);
+    for (unsigned i = 0; i < n; i++) value[i] = point_full(l, s->v, p[i].row, &p[i].env);
+    for (unsigned i = 0; i < n; i++) {
+        KirIns store = array_access(l, KIR_store, s->array, t, stage_place(l, p[i].row), &p[i].env);
+        store.args[1] = emit_splat(&l->e, value[i], store.type.lanes);
+        emit_ins(&l->e, store);
+    }
+}
+
+void stage_shared(Lower *l, const StageSpan *x)
+{
+    Emit *e = &l->e;
+    Point p[SHARED_ROWS];
+    ICE_UNLESS(l->deal.n_warps && l->staged.n && x->map == IR_NONE);
+    KirId from = emit_op2(e, KIR_add, x->from, emit_op2(e, KIR_mul, l->deal.warp, emit_index(e, SHARED_ROWS)));
+    KirId row = emit_for(e, from, x->to, l->deal.n_warps * SHARED_ROWS, KIR_SEQ, "shared rows");
+    KirId last = emit_op2(e, KIR_sub, x->to, emit_index(e, 1));
+    for (unsigned i = 0; i < SHARED_ROWS; i++) { /* the last row again where there are not enough */
+        KirId at = emit_op2(e, KIR_add, row, emit_index(e, i));
+        p[i] = (Point){i ? emit_op2(e, KIR_min, at, last) : row, env_empty()};
+        stage_enter(l, x, p[i].row, p[i].row);
+    }
+    for (uint32_t i = 0; i < l->staged.n; i++) {
+        Staged *s = &l->staged.data[i];
+        l->filling = s->v;
+        nest_dims(l, &fused_op(l->f, s->v)->type, p, SHARED_ROWS, share_tile, s);
+        l->filling = IR_NONE;
+    }
+    stage_leave(l, x, SHARED_ROWS);
+    emit_end(e);
 }
 
 void stage_done(Lower *l, const StageNeeds *needs)

@@ -6,6 +6,7 @@
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"
 #include "tests/unit/plan_text.h"
+#include <assert.h>
 
 static const char *const head =
     "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace "
@@ -615,8 +616,9 @@ static float sixteen_partials(const double *x, int64_t n)
 /* The sum over rows of column `column` of x, times a column of b if there is one. */
 static float tree_of_leaves(const EvalValue *x, int64_t column, const float *b, int64_t b_width, int64_t b_column)
 {
-    float leaf[32] = {0};
+    float leaf[512] = {0};
     int64_t n = (x->rows + 511) / 512;
+    assert(n <= 512);
     for (int64_t r = 0; r < x->rows; r++) {
         float v = (float)x->v[r * x->width + column], *to = &leaf[r / 512];
         *to = b ? fmaf(v, b[r * b_width + b_column], *to) : *to + v;
@@ -733,6 +735,27 @@ static void test_blocks(const char *name, const char *without)
         }
     }
     check_end(name);
+    arena_free(a);
+}
+
+/* So many blocks that each warp of those that merge them has several sets of neighbours, and the last one none. */
+static void test_tall_tree(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[1];
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "func forward(v = @v) {\n  %0 = arg 0 : node[L,H] f32\n"
+                               "  %1 = reduce_sum %0 via node.all : [L,H] f32\n  return a = %1\n}\n",
+                               "machine h200", &m);
+    if (plan) {
+        EvalWorld *w = hub_world(a, m, 300 * 512 + 5, 0);
+        PlanRun r = run_func(a, plan, m, w, 0, args);
+        for (int64_t k = 0; k < args[0]->width; k++)
+            check(result_at(&r, 0, k) == tree_of_leaves(args[0], k, NULL, 0, 0), "column %lld", (long long)k);
+    }
+    check_end("lower: warps merge many blocks in the tree's order");
     arena_free(a);
 }
 
@@ -854,6 +877,7 @@ int main(void)
     test_blocks("lower: sums over all rows are the same in any number of blocks", NULL);
     test_blocks("lower: sums over all rows are the same in any number of blocks without vectors", "schedule");
     test_blocks("lower: sums over all rows are the same in any number of blocks of warps", "machine h200");
+    test_tall_tree();
     test_tiles();
     test_same_numbers("lower: schedule changes no number", "schedule");
     test_same_numbers("lower: fuse changes no number", "fuse");
