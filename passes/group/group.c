@@ -87,6 +87,14 @@ bool group_is_outer(const FusedFunc *f, const Group *g)
            !memcmp(r->dims + a->n_dims, b->dims, b->n_dims * sizeof *r->dims);
 }
 
+bool group_may_share(const FusedFunc *f, IrId sum, unsigned k)
+{
+    const IrOp *op = fused_op(f, sum);
+    if (k >= op->n_args || !op->type.n_dims) return false;
+    const IrType *t = arg_type(f->f, op, k);
+    return t->space != IR_UNIT && t->n_dims && t->dtype != IR_BOOL;
+}
+
 const IrGraph *group_nearest(const FusedFunc *f, const Group *g)
 {
     IrId map = fused_op(f, g->roots.data[0])->attr.map;

@@ -112,6 +112,8 @@ enum { PRODUCTS_BESIDE = 3, LEAST_PANEL = 2 /* vectors of columns */ };
 unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced);
 /* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
 bool group_is_outer(const FusedFunc *f, const Group *g);
+/* Whether operand k of `sum`, over all rows, may lie in memory that warps share: numbers that each row has several of. */
+bool group_may_share(const FusedFunc *f, IrId sum, unsigned k);
 
 /* The graph that a group of nearest points is the sources of: its n_edges * step are kept of each target. */
 const IrGraph *group_nearest(const FusedFunc *f, const Group *g);

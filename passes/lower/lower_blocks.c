@@ -13,9 +13,11 @@
 
    The warps of a block may share its leaves: each takes in and merges tiles of the sums' columns, the same ones in each
    leaf, so that none waits for another (nest_dealt). Where a strip is a leaf, a tile waits in registers until it is
-   merged.
+   merged. What sums take in is computed by strips of rows: all warps compute one together into an array that they share,
+   and each takes its tile's part in from there.
 
-   Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads. Never cuts a sum in
+   Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads; or a block for each vector
+   of columns, whose warps merge subtrees. Never cuts a sum in
    another place than the leaves. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
@@ -162,7 +164,8 @@ static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
 
 static bool takes_sixteens(const Lower *l, const IrOp *op)
 {
-    return rows_at_once(l) > 1 && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims &&
+    bool staged = l->staged.n && !l->deal.n_warps;
+    return rows_at_once(l) > 1 && !staged && op->op != IR_OP_contract && !op->type.n_dims &&
            rows_are_computed(l->f, l->g, op->args[0]);
 }
 
@@ -297,7 +300,7 @@ static void take_merged(Lower *l, const Blocks *b, const Block *block, const Lea
     }
 }
 
-/* The same strip by strip: operands of products at these rows lie in memory that the warps share. The sums wait in their
+/* The same strip by strip: what the sums take in at these rows lies in memory that the warps share. The sums wait in their
    slot in between. A sum of nothing has a strip, too. */
 static void take_shared(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
 {
@@ -309,7 +312,6 @@ static void take_shared(Lower *l, const Blocks *b, const Block *block, const Lea
     Taking x = {.rows = &rows, .shared = true};
     x.later = emit_op2(e, KIR_ne, rows.from, b->first), x.last = emit_op2(e, KIR_eq, rows.to, b->last);
     meet(l); /* behind the last one that reads the strip before */
-    l->s = b->sums[0].s;
     stage_shared(l, &rows);
     meet(l);
     l->deal.next = 0;
@@ -387,13 +389,13 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     l->staged.n = 0;
 }
 
-/* Strips of their operands lie in memory that the warps of a block share. */
+/* Strips of what the sums take in lie in memory that the warps of a block share. */
 static void share_operands(Lower *l, const Blocks *b)
 {
     l->stage_rows = l->s.strip;
     for (unsigned i = 0; i < b->n; i++) {
-        const IrOp *op = fused_op(l->f, b->sums[i].v);
-        for (unsigned k = 0; k < 2 && b->sums[i].s.strip; k++) stage_share(l, op->args[k]);
+        for (unsigned k = 0; k < 2; k++)
+            if (group_may_share(l->f, b->sums[i].v, k)) stage_share(l, fused_op(l->f, b->sums[i].v)->args[k]);
     }
 }
 
@@ -436,7 +438,11 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
 
 /* ---- all blocks ---------------------------------------------------------------------------------------------- */
 
-enum { MOST_LEVELS = 63, TREE_WARPS = 32, TREE_LEVELS = 16 /* of at most 2^16 blocks */ };
+enum {
+    MOST_LEVELS = 63,
+    TREE_WARPS = 32,
+    TREE_LEVELS = 14 /* of at most 2^14 blocks: in f64 32 warps have 60 KiB for them */
+};
 
 typedef struct Tree {
     const IrOp *op;

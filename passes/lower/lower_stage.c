@@ -366,7 +366,10 @@ void stage_strip(Lower *l, const StageSpan *x)
     fill_all(l, all, l->staged.n, true, x);
 }
 
-enum { SHARED_ROWS = 4 }; /* whose loads are on their way together */
+enum {
+    SHARED_ROWS = 4,
+    SHARED_PIECES = 4
+}; /* whose loads are on their way together: rows, and vectors of what lies in memory */
 
 static void share_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
@@ -384,6 +387,7 @@ static void share_tile(Lower *l, const Point *p, unsigned n, void *user)
 void stage_shared(Lower *l, const StageSpan *x)
 {
     Emit *e = &l->e;
+    Schedule whole = l->s;
     Point p[SHARED_ROWS];
     ICE_UNLESS(l->deal.n_warps && l->staged.n && x->map == IR_NONE);
     KirId from = emit_op2(e, KIR_add, x->from, emit_op2(e, KIR_mul, l->deal.warp, emit_index(e, SHARED_ROWS)));
@@ -396,12 +400,16 @@ void stage_shared(Lower *l, const StageSpan *x)
     }
     for (uint32_t i = 0; i < l->staged.n; i++) {
         Staged *s = &l->staged.data[i];
+        IrId v = fused_storage(l->f, s->v);
+        bool stored = l->f->group_of.data[v] != GROUP_NONE || fused_op(l->f, v)->op == IR_OP_arg;
+        l->s.vectors = stored ? SHARED_PIECES : 1;
         l->filling = s->v;
         nest_dims(l, &fused_op(l->f, s->v)->type, p, SHARED_ROWS, share_tile, s);
         l->filling = IR_NONE;
     }
     stage_leave(l, x, SHARED_ROWS);
     emit_end(e);
+    l->s = whole;
 }
 
 void stage_done(Lower *l, const StageNeeds *needs)

@@ -20,7 +20,8 @@ enum { PRODUCT_BLOCK = 96 };
 enum { MOST_WRITTEN = 384 };
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
 enum { TILES_BEFORE = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
-enum { LEAST_STRIPS = 4, LEAST_STRIP = 16 /* rows */ }; /* of a leaf that warps read together */
+/* Of a leaf that warps read together: strips, rows of one, and warps. */
+enum { LEAST_STRIPS = 4, LEAST_STRIP = 16, LEAST_READERS = 16 };
 enum { LEAST_TILES = 16 };  /* of a product over all rows, as many as its threads are at least */
 enum { LEAST_DEALT = 4 };   /* vectors of a row that is read by whole vectors, whose lanes are handed out */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
@@ -371,28 +372,40 @@ static int64_t tiles_of(const FusedFunc *f, IrId v, const Schedule *s)
     return (rows + s->rows - 1) / s->rows * ((vectors_of(f, columns, s->lanes) + s->vectors - 1) / s->vectors);
 }
 
-/* Rows of products' operands that the warps of a block put together into near memory; a whole leaf: each reads for
-   itself. */
-static int64_t shared_strip(const FusedFunc *f, uint32_t index, int64_t warps)
+/* Bytes that a row of all operands takes in memory that warps share; *widest: of the largest. */
+static int64_t shared_bytes(const FusedFunc *f, const Group *g, int64_t *widest)
 {
-    const Group *g = &f->groups.data[index];
-    int64_t bytes = 0, widest = 0, n = ORDER_LEAF / LEAST_STRIPS;
-    for (uint32_t i = 0; i < g->roots.n; i++) {
-        const IrOp *op = fused_op(f, g->roots.data[i]);
-        for (unsigned k = 0; k < 2 && f->tiles->value[0][index][i].strip; k++) {
-            const IrType *t = &fused_op(f, op->args[k])->type;
-            int64_t row = ir_type_width(f->m, t) * (int64_t)ir_dtype_bytes(op->type.dtype);
+    int64_t bytes = 0;
+    *widest = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        for (unsigned k = 0; k < 2; k++) {
+            if (!group_may_share(f, g->roots.data[i], k)) continue;
+            const IrType *t = &fused_op(f, fused_op(f, g->roots.data[i])->args[k])->type;
+            int64_t row = ir_type_width(f->m, t) * (t->dtype == IR_F64 ? 8 : 4);
             bytes += row;
-            if (row > widest) widest = row;
+            if (row > *widest) *widest = row;
         }
-    }
+    return bytes;
+}
+
+/* Rows that the warps of a block put together into near memory; a whole leaf: each reads for itself. */
+static int64_t shared_strip(const FusedFunc *f, const Group *g, int64_t warps)
+{
+    int64_t widest, bytes = shared_bytes(f, g, &widest), n = ORDER_LEAF / LEAST_STRIPS;
     while (n >= LEAST_STRIP && (n * bytes > machine_shared_room(f->machine, warps) || n * widest > KIR_MAX_ALLOC_BYTES))
         n /= 2;
-    return n >= LEAST_STRIP ? n : ORDER_LEAF;
+    return bytes && n >= LEAST_STRIP ? n : ORDER_LEAF;
+}
+
+int64_t shared_strip_most(const FusedFunc *f, const Group *g)
+{
+    int64_t widest, bytes = shared_bytes(f, g, &widest), most = bytes ? KIR_MAX_FRAME_BYTES / 2 / bytes : ORDER_LEAF;
+    return widest && most > KIR_MAX_ALLOC_BYTES / widest ? KIR_MAX_ALLOC_BYTES / widest : most;
 }
 
 /* Warps of a block that share a leaf of sums over all rows: one for each tile, or for as many as make all equally
-   long. A tile then waits in registers for all rows of the leaf. */
+   long, and some more where they read strips of rows together. A tile else waits in registers for all rows of the
+   leaf. */
 static void share_leaves(const FusedFunc *f, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
@@ -407,15 +420,17 @@ static void share_leaves(const FusedFunc *f, uint32_t index)
             if (!narrow) tiles += tiles_of(f, g->roots.data[i], s);
         }
     int64_t rounds = (tiles + most - 1) / most, warps = (tiles + rounds - 1) / rounds;
+    int64_t readers = warps < LEAST_READERS && LEAST_READERS <= most ? LEAST_READERS : warps;
+    int64_t strip = shared_strip(f, g, readers);
+    if (strip < ORDER_LEAF) warps = readers;
     if (warps == 1) warps = 2; /* of which one has none: the sums wait in registers all the same */
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         Schedule *all = &f->tiles->group[narrow][index];
-        all->warps = warps;
-        if (all->strip) all->strip = shared_strip(f, index, warps);
+        all->warps = warps, all->strip = strip;
         for (uint32_t i = 0; i < g->roots.n; i++) {
             Schedule *s = &f->tiles->value[narrow][index][i];
             s->copied = s->far = 0;
-            if (s->strip) s->strip = all->strip;
+            if (s->strip) s->strip = strip;
         }
     }
 }

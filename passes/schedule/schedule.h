@@ -32,6 +32,8 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d);
 void schedule_print(const void *fused_module, StrBuf *out);
 /* Targets that one vector of a group of nearest points may have: their lists lie in private arrays. */
 int64_t nearest_most(const FusedFunc *f, const Group *g);
+/* Rows of a strip that warps of a block can share. */
+int64_t shared_strip_most(const FusedFunc *f, const Group *g);
 /* A kernel of one row that has a first dim for threads. */
 bool schedule_may_part(const FusedFunc *f, const Group *g);
 /* Puts the numbers of f->text into the tiles of f. False with E0506. */

@@ -384,6 +384,8 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
     if (n == TILE_along_rows && g->kind == GROUP_NEAREST && x > nearest_most(f, g))
         return "is more than private arrays hold";
     if (n == TILE_staged && x > stage_most(f, g)) return "is more than private arrays hold";
+    if (n == TILE_strip && shared && x < ORDER_LEAF && x > shared_strip_most(f, g))
+        return "is more than warps can share: so many rows do not lie in their memory";
     return n == TILE_strip && !x ? "is too few: a strip has rows" : NULL;
 }
 
