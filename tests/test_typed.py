@@ -355,17 +355,17 @@ def changed(a, name, **how):
 
 
 def test_many(box):
-    """300 relations, each with a file of its own, and what they sum joined by one kernel."""
+    """300 relations, each with a file of its own, and what they sum joined by one kernel; the features are the last file of all."""
     n, relations = 20, 300
     r = np.random.default_rng(3)
     a = {"r%d.edge_index" % k: r.integers(0, n, (2, k % 7)) for k in range(relations)}
-    a["a.x"] = r.integers(-9, 9, (n, 1)).astype("f4")
-    schema = "schema many {\n  node a\n%s}\n" % "".join("  edge r%d: a -> a\n" % k for k in range(relations))
+    a["z.x"] = r.integers(-9, 9, (n, 1)).astype("f4")
+    schema = "schema many {\n  node z\n%s}\n" % "".join("  edge r%d: z -> z\n" % k for k in range(relations))
     model = "model net(x: node(all)[F]) = forall t { cat(forall r into t { over r { sum_in(x[source(r)].src) } }) }\n"
     folder = box.folder(a, name="many")
     box.must(box.gnnc, "build", box.write("many.gnn", schema + model), "--quick", "--cpu=native", "--data", folder, "-o", box.path("many"))
     box.must(box.path("many"), "infer", "--data", folder, "--out", box.path("many.npy"))
-    want = np.stack([sums(a["a.x"][s, 0], t, n) for s, t in (a["r%d.edge_index" % k] for k in range(relations))], 1)
+    want = np.stack([sums(a["z.x"][s, 0], t, n) for s, t in (a["r%d.edge_index" % k] for k in range(relations))], 1)
     box.report("many relations", not np.array_equal(np.load(box.path("many.npy")), want) and "other sums")
 
 
