@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_FACTS = 256 };
-
 static Diag *broken(Session *s, const char *path, const char *what)
 {
     Diag *it = diag_error(&s->diags, E0614, (Span){0}, "%s: %s", path, what);
@@ -59,16 +57,30 @@ static const char *rows_of(const Meta *m, int64_t rows)
     return node ? "node" : edge ? "edge" : "graph";
 }
 
-static void add_fact(FrontendFact *facts, uint32_t *n, const char *stem, const Npy *npy, const Meta *m)
+/* What was found so far. Arrays come first in .npy files, then in graph.npz, then in archives of their own. */
+typedef struct Found {
+    Session *s;
+    const char *dir;
+    Meta meta;
+    VEC(FrontendFact) facts;
+    StrMap names; /* of facts */
+} Found;
+
+static bool is_known(const Found *f, const char *stem) { return strmap_has(&f->names, stem); }
+
+/* The new fact, NULL for an array that says nothing. */
+static FrontendFact *add_fact(Found *f, const char *stem, const Npy *npy)
 {
     IrDtype t;
-    if (*n == MAX_FACTS || npy->n_dims == 0 || !npy_dtype(npy, &t)) return;
-    FrontendFact f = {.name = stem, .rows = rows_of(m, npy->shape[0]), .count = npy->shape[0], .dtype = t};
-    f.n_dims = (uint8_t)(npy->n_dims - 1);
-    memcpy(f.dims, npy->shape + 1, f.n_dims * sizeof f.dims[0]);
+    if (npy->n_dims == 0 || !npy_dtype(npy, &t)) return NULL;
+    FrontendFact it = {.name = stem, .rows = rows_of(&f->meta, npy->shape[0]), .count = npy->shape[0], .dtype = t};
+    it.n_dims = (uint8_t)(npy->n_dims - 1);
+    memcpy(it.dims, npy->shape + 1, it.n_dims * sizeof it.dims[0]);
     bool label = strcmp(stem, "y") == 0 || strcmp(stem, "graph_y") == 0;
-    if (label && (t == IR_I64 || t == IR_I32)) f.classes = m->classes, f.allow_missing = true;
-    facts[(*n)++] = f;
+    if (label && (t == IR_I64 || t == IR_I32)) it.classes = f->meta.classes, it.allow_missing = true;
+    strmap_put(&f->names, stem, f);
+    VEC_PUSH(f->s->arena, &f->facts, it);
+    return &f->facts.data[f->facts.n - 1];
 }
 
 /* A CSR triplet x_indptr, x_indices, x_data is the tensor x. */
@@ -79,50 +91,34 @@ static bool is_csr_part(const char *stem)
            (n > 5 && strcmp(stem + n - 5, "_data") == 0);
 }
 
-/* What was found so far. Arrays come first in .npy files, then in graph.npz, then in archives of their own. */
-typedef struct Found {
-    Session *s;
-    const char *dir;
-    Meta meta;
-    FrontendFact *facts;
-    uint32_t n;
-} Found;
-
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Stems of the directory's files with a suffix, sorted. NULL if it cannot be read. */
-static char **list_stems(Session *s, const char *dir, const char *suffix, uint32_t *n)
+typedef VEC(char *) Stems;
+
+/* Stems of the directory's files with a suffix, sorted. False with a diagnostic if it cannot be read. */
+static bool list_stems(Session *s, const char *dir, const char *suffix, Stems *out)
 {
     DIR *d = opendir(dir);
     size_t m = strlen(suffix);
-    *n = 0;
+    *out = (Stems){0};
     if (!d) {
         diag_error(&s->diags, E0601, (Span){0}, "cannot read the data directory `%s`: %s", dir, strerror(errno));
-        return NULL;
+        return false;
     }
-    char **names = ARENA_ARRAY(s->arena, char *, MAX_FACTS);
-    for (struct dirent *e; (e = readdir(d)) && *n < MAX_FACTS;) {
+    for (struct dirent *e; (e = readdir(d));) {
         size_t len = strlen(e->d_name);
         if (len > m && strcmp(e->d_name + len - m, suffix) == 0)
-            names[(*n)++] = arena_strndup(s->arena, e->d_name, len - m);
+            VEC_PUSH(s->arena, out, arena_strndup(s->arena, e->d_name, len - m));
     }
     closedir(d);
-    qsort(names, *n, sizeof *names, by_name);
-    return names;
-}
-
-static bool is_known(const Found *f, const char *stem)
-{
-    for (uint32_t i = 0; i < f->n; i++)
-        if (strcmp(f->facts[i].name, stem) == 0) return true;
-    return false;
+    if (out->n) qsort(out->data, out->n, sizeof *out->data, by_name);
+    return true;
 }
 
 static void add_csr(Found *f, const char *stem, const Npy *matrix)
 {
-    uint32_t before = f->n;
-    add_fact(f->facts, &f->n, stem, matrix, &f->meta);
-    if (f->n > before) f->facts[before].sparse = true;
+    FrontendFact *it = add_fact(f, stem, matrix);
+    if (it) it->sparse = true;
 }
 
 /* NAME_triples, [n, 3], stands for NAME_index and NAME_type, which hold its columns. */
@@ -136,8 +132,8 @@ static void add_triples(Found *f, const char *stem, const Npy *npy)
     kinds.n_dims = 1;
     const char *index = arena_printf(f->s->arena, "%.*s_index", (int)(n - 8), stem);
     const char *type = arena_printf(f->s->arena, "%.*s_type", (int)(n - 8), stem);
-    if (!is_known(f, index)) add_fact(f->facts, &f->n, index, &ends, &f->meta);
-    if (!is_known(f, type)) add_fact(f->facts, &f->n, type, &kinds, &f->meta);
+    if (!is_known(f, index)) add_fact(f, index, &ends);
+    if (!is_known(f, type)) add_fact(f, type, &kinds);
 }
 
 static void add_array(Found *f, const char *stem, const Npy *npy)
@@ -148,23 +144,23 @@ static void add_array(Found *f, const char *stem, const Npy *npy)
         Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy->shape[0] - 1, f->meta.features}};
         add_csr(f, "x", &x);
     }
-    if (!is_known(f, stem) && !is_csr_part(stem)) add_fact(f->facts, &f->n, stem, npy, &f->meta);
+    if (!is_known(f, stem) && !is_csr_part(stem)) add_fact(f, stem, npy);
     add_triples(f, stem, npy);
 }
 
 static bool add_npy_files(Found *f)
 {
-    uint32_t n;
-    char **stems = list_stems(f->s, f->dir, ".npy", &n);
-    for (uint32_t i = 0; stems && i < n; i++) {
-        const char *path = arena_printf(f->s->arena, "%s/%s.npy", f->dir, stems[i]);
+    Stems stems;
+    if (!list_stems(f->s, f->dir, ".npy", &stems)) return false;
+    for (uint32_t i = 0; i < stems.n; i++) {
+        const char *path = arena_printf(f->s->arena, "%s/%s.npy", f->dir, stems.data[i]);
         Npy npy;
         const char *wrong = npy_header(f->s->arena, path, &npy);
         session_reads(f->s, path);
         if (wrong) broken(f->s, path, wrong);
-        else add_array(f, stems[i], &npy);
+        else add_array(f, stems.data[i], &npy);
     }
-    return stems != NULL;
+    return true;
 }
 
 static bool read_archive(Found *f, const char *path, Npz *z)
@@ -198,12 +194,12 @@ static void add_side_archive(Found *f, const char *stem)
 
 static void add_npz_files(Found *f)
 {
-    uint32_t n;
-    char **stems = list_stems(f->s, f->dir, ".npz", &n);
-    for (uint32_t i = 0; stems && i < n; i++)
-        if (strcmp(stems[i], "graph") == 0) add_archive(f, arena_printf(f->s->arena, "%s/graph.npz", f->dir));
-    for (uint32_t i = 0; stems && i < n; i++)
-        if (strcmp(stems[i], "graph") != 0) add_side_archive(f, stems[i]);
+    Stems stems;
+    if (!list_stems(f->s, f->dir, ".npz", &stems)) return;
+    for (uint32_t i = 0; i < stems.n; i++)
+        if (strcmp(stems.data[i], "graph") == 0) add_archive(f, arena_printf(f->s->arena, "%s/graph.npz", f->dir));
+    for (uint32_t i = 0; i < stems.n; i++)
+        if (strcmp(stems.data[i], "graph") != 0) add_side_archive(f, stems.data[i]);
 }
 
 static bool is_archive(const char *path)
@@ -215,8 +211,8 @@ static bool is_archive(const char *path)
 /* NAME_type beside edges NAME_index: relations, of which there are num_relations. */
 static void bound_types(Found *f)
 {
-    for (uint32_t i = 0; i < f->n; i++) {
-        FrontendFact *x = &f->facts[i];
+    for (uint32_t i = 0; i < f->facts.n; i++) {
+        FrontendFact *x = &f->facts.data[i];
         size_t n = strlen(x->name);
         if (n <= 5 || strcmp(x->name + n - 5, "_type") || (x->dtype != IR_I64 && x->dtype != IR_I32)) continue;
         bool edges = is_known(f, arena_printf(f->s->arena, "%.*s_index", (int)(n - 5), x->name));
@@ -226,7 +222,7 @@ static void bound_types(Found *f)
 
 bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
 {
-    Found f = {.s = s, .dir = dir, .facts = ARENA_ARRAY(s->arena, FrontendFact, MAX_FACTS + 1)};
+    Found f = {.s = s, .dir = dir, .names = {.arena = s->arena}};
     if (is_archive(dir)) add_archive(&f, dir);
     else if (!read_meta(s, dir, &f.meta) || !add_npy_files(&f)) return false;
     else add_npz_files(&f);
@@ -234,8 +230,8 @@ bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
     if (f.meta.nodes) s->n_nodes = f.meta.nodes;
     if (f.meta.edges && !s->n_edges) s->n_edges = f.meta.edges;
     s->n_graphs = f.meta.graphs ? f.meta.graphs : 1;
-    fo->facts = f.facts;
-    fo->n_facts = f.n;
+    fo->facts = f.facts.data;
+    fo->n_facts = f.facts.n;
     return s->diags.n_errors == 0;
 }
 

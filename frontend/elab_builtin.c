@@ -350,7 +350,7 @@ static bool cat_align(Elab *e, Value *parts, uint32_t n, const IrId *joined, Spa
 
 static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
 {
-    IrId joined[64], rest[IR_MAX_DIMS], order[IR_MAX_DIMS], ids[64];
+    IrId *joined = ARENA_ARRAY(e->a, IrId, n), *ids = ARENA_ARRAY(e->a, IrId, n), rest[IR_MAX_DIMS], order[IR_MAX_DIMS];
     IrId space = IR_UNIT;
     const Size *total = size_const(&e->z, 0);
     uint32_t n_rest = 0;
@@ -402,18 +402,21 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
     return value_tensor(op_add(e, IR_OP_concat, t, ids, n, (IrAttr){.dim = dim}, s), t, s);
 }
 
+/* A kernel that joins values has a parameter for each. */
+enum { MOST_JOINED = 4096 };
+
 /* cat(a, b, ...) or cat([a, b]): joined along the last dim. */
 static Value builtin_cat(Elab *e, const Call *c)
 {
-    if (!want_args(e, c, 1, 64, "cat(a, b, ...)")) return value_error();
+    if (!want_args(e, c, 1, MOST_JOINED, "cat(a, b, ...)")) return value_error();
     ValueKind first = arg(c, 0)->kind;
     bool list = c->n == 1 && (first == V_LIST || first == V_TUPLE || first == V_RECORD);
     uint32_t n = list ? arg(c, 0)->n : c->n;
-    if (n == 0 || n > 64) {
-        diag_error(e->d, E0302, c->span, "cat joins 1 to 64 values, found %u", n);
+    if (n == 0 || n > MOST_JOINED) {
+        diag_error(e->d, E0302, c->span, "cat joins 1 to %d values, found %u", MOST_JOINED, n);
         return value_error();
     }
-    Value parts[64];
+    Value *parts = ARENA_ARRAY(e->a, Value, n);
     for (uint32_t i = 0; i < n; i++) parts[i] = list ? arg(c, 0)->items[i] : *arg(c, i);
     if (n == 1) return parts[0];
     return cat_values(e, parts, n, c->span);

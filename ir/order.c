@@ -32,6 +32,7 @@ bool contract_is_dot(const IrFunc *f, const IrOp *op)
 unsigned reduced_dims(const IrFunc *f, const IrOp *op, IrId *dims)
 {
     unsigned n = 0;
+    if (op->op == IR_OP_concat) return 0; /* each operand has a dim of its own that the result has not */
     for (uint32_t a = 0; a < op->n_args; a++) {
         const IrType *t = &f->ops.data[op->args[a]].type;
         for (uint32_t k = 0; k < t->n_dims; k++) {

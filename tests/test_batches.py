@@ -11,6 +11,9 @@ import sys
 import numpy as np
 from sandbox import Sandbox
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+import tensors  # noqa: E402
+
 N_GRAPHS, N_CLASSES, BATCH, EPOCHS, LR = 23, 3, 5, 4, 0.05
 # Notes for each graph the step that it was taken in.
 RECORD = """
@@ -153,11 +156,7 @@ def make_data(box, name, csr):
 
 
 def read_weights(path):
-    raw = open(path, "rb").read()
-    n = int.from_bytes(raw[:8], "little")
-    head = json.loads(raw[8:8 + n])
-    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], "<f4").reshape(v["shape"]).astype("f8")
-            for k, v in head.items() if k != "__metadata__" and v["dtype"] == "F32"}
+    return {k: v.astype("f8") for k, v in tensors.read(path).items() if v.dtype == np.float32}
 
 
 def build(box, name, text, data="data", *more, cpu="native"):

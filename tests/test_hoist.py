@@ -124,7 +124,7 @@ def test_bytes(tmp):
     """The pass changes no bit by itself; reorder, which counts on what is held, chooses other forms without it."""
     for name, model, data in cases(tmp):
         exe = build(tmp, "exe", model, data, "--disable=reorder")
-        plain = build(tmp, "plain", model, data, "--disable=hoist,reorder")
+        plain = build(tmp, "plain", model, data, "--disable=hoist,reorder", "--quick")
         used = ["setup." in must([e, "plan", "--data", data]) for e in [exe, plain]]
         if used != [True, False]:
             return "%s: computes things once with and without the pass: %s" % (name, used)
@@ -171,7 +171,7 @@ def test_maps(tmp):
         model, data, other = write_model(tmp, TABLES % of), with_kinds(tmp, graphs), with_kinds(tmp, graphs, True)
         exes, sorts = [], []
         for off in ("reorder,sparse", "hoist,reorder,sparse"):
-            exes.append(build(tmp, "exe%d" % len(exes), model, data, "--disable=" + off, *sizes))
+            exes.append(build(tmp, "exe%d" % len(exes), model, data, "--disable=" + off, "--quick", *sizes))
             gir = build(tmp, "passed.gir", model, data, "--emit=gir", "--disable=" + off, *sizes)
             with open(gir) as f:
                 sorts.append("= route " in f.read())

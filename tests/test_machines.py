@@ -62,10 +62,10 @@ NODES, EDGES, WIDTH = 70, 600, 24
 SOFTMAX = ["gat", "agnn", "gatv2", "transformer"]  # rows of more than a block may be walked twice, or once with sums that are rescaled
 
 
-def build(model, machine, out, *forms):
+def build(model, machine, out, *forms, more=()):
     sets = ",".join("%s=%d" % d for d in rows.dims(model, WIDTH).items())
     return box.must(box.gnnc, "build", os.path.join(ROOT, "bench", "models", model + ".gnn"), "--set", sets, "--machine", machine, "--cpu=native",
-                    "--prefix=m", "--remarks=fuse", "--emit=" + ",".join(forms), "-o", box.path(out), limit=600)
+                    "--prefix=m", "--remarks=fuse", "--emit=" + ",".join(forms), "-o", box.path(out), *more, limit=600)
 
 
 def text(*name):
@@ -97,7 +97,8 @@ class Built:
 
     def __init__(self, model, machine):
         out = "%s-%s" % (model, os.path.basename(machine))
-        remarks = build(model, machine, out, "lib", "gir", "kir", "manifest").err
+        quick = [] if machine == DEFAULT else ["--quick"]  # the same bits: LLVM's optimiser makes the first alone
+        remarks = build(model, machine, out, "lib", "gir", "kir", "manifest", more=quick).err
         self.form = text(out + ".gir"), sorted(re.findall(r"sums over all edges are sums over the rows of [\w.]+", remarks))
         self.kernels = text(out + ".kir")
         self.numbers = numbers(library.Library(box.path(out + ".so"), "m", np.float32), json.loads(text(out + ".json"))["params"], model not in SOFTMAX)

@@ -87,7 +87,7 @@ def untidy():
 def test_losses(tmp):
     """Products with the features themselves (gcn), of several dims (gat), after sums over edges (sage, gin)."""
     for model in ["gcn", "gat", "sage", "gin"]:
-        exe, whole = build(tmp, "exe", model=model), build(tmp, "whole", "--disable=sparse", model=model)
+        exe, whole = build(tmp, "exe", model=model), build(tmp, "whole", "--disable=sparse", "--quick", model=model)
         used = ["x.nnz" in must([e, "plan", "--data", CORA]) for e in [exe, whole]]
         if used != [True, False]:
             return "%s: reads nonzeros with and without the pass: %s" % (model, used)

@@ -2,11 +2,14 @@
 """Training against numpy: the steps are counted, and each optimizer of the standard library gives the weights that its
 formula gives for softmax regression on the training nodes. usage: test_training.py BUILD
 Run: lesser if long"""
-import json
+import os
 import sys
 
 import numpy as np
 from sandbox import Sandbox
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+import tensors  # noqa: E402
 
 EPOCHS = 6
 MODEL = """%s
@@ -26,12 +29,7 @@ train net {
 
 
 def read_all(path):
-    raw = open(path, "rb").read()
-    n = int.from_bytes(raw[:8], "little")
-    head = json.loads(raw[8:8 + n])
-    kinds = {"F32": "<f4", "I64": "<i8"}
-    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], kinds[v["dtype"]]).reshape(v["shape"]).astype("f8")
-            for k, v in head.items() if k != "__metadata__"}
+    return {k: v.astype("f8") for k, v in tensors.read(path).items()}
 
 
 def read_weights(path):

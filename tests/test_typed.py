@@ -354,6 +354,21 @@ def changed(a, name, **how):
     return b
 
 
+def test_many(box):
+    """300 relations, each with a file of its own, and what they sum joined by one kernel; the features are the last file of all."""
+    n, relations = 20, 300
+    r = np.random.default_rng(3)
+    a = {"r%d.edge_index" % k: r.integers(0, n, (2, k % 7)) for k in range(relations)}
+    a["z.x"] = r.integers(-9, 9, (n, 1)).astype("f4")
+    schema = "schema many {\n  node z\n%s}\n" % "".join("  edge r%d: z -> z\n" % k for k in range(relations))
+    model = "model net(x: node(all)[F]) = forall t { cat(forall r into t { over r { sum_in(x[source(r)].src) } }) }\n"
+    folder = box.folder(a, name="many")
+    box.must(box.gnnc, "build", box.write("many.gnn", schema + model), "--quick", "--cpu=native", "--data", folder, "-o", box.path("many"))
+    box.must(box.path("many"), "infer", "--data", folder, "--out", box.path("many.npy"))
+    want = np.stack([sums(a["z.x"][s, 0], t, n) for s, t in (a["r%d.edge_index" % k] for k in range(relations))], 1)
+    box.report("many relations", not np.array_equal(np.load(box.path("many.npy")), want) and "other sums")
+
+
 def test_refused(box):
     a = arrays()
     w = a["writes.edge_index"]
@@ -521,7 +536,7 @@ def test_large_path(box):
 
 def main():
     box = Typed(sys.argv[1])
-    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_library, test_budget, test_schema, test_refused, test_drawn, test_large_path):
+    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_library, test_budget, test_schema, test_many, test_refused, test_drawn, test_large_path):
         try:
             test(box)
         except (RuntimeError, OSError, ValueError) as e:

@@ -41,13 +41,13 @@ double expected_rows(const IrModule *m, IrId space)
 {
     ICE_UNLESS(space < m->spaces.n);
     const IrSpace *s = &m->spaces.data[space];
-    const IrTensor *whole = nonzeros_of(m, space);
-    const IrGraph *g = graph_of(m, space);
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return (double)m->dims.data[s->dim].size;
+    const IrGraph *g = graph_of(m, space);
     if (g)
         return (double)EXPECTED_NODES * (is_of_column(m, g) ? 1 : EDGES_PER_NODE) *
                (g->kind == IR_GRAPH_KEYED ? g->ratio : 1);
+    const IrTensor *whole = nonzeros_of(m, space);
     if (whole) return expected_elements(m, &whole->type) / EXPECTED_ELEMENTS_PER_NONZERO;
     return is_end_of_graph(m, space) ? EXPECTED_NODES : EXPECTED_NODES / NODES_PER_GRAPH;
 }

@@ -233,7 +233,9 @@ void cost_kernel(Price *p, uint32_t g)
     ICE_UNLESS(g < p->f->groups.n && !p->f->groups.data[g].dead);
     Kernel k = {.p = p, .index = g, .g = &p->f->groups.data[g]};
     GroupReads *reads = &p->reads[g];
-    reads->reads.n = 0;
+    IrValues *loads = &p->loads[g];
+    for (uint32_t i = 0; i < loads->n; i++) p->readers[loads->data[i]]--;
+    loads->n = reads->reads.n = 0;
     group_reads(p->f, g, p->arena, reads);
     memset(p->place, 0, p->f->f->ops.n * sizeof *p->place);
     memset(p->waits, 0, p->f->f->ops.n);
@@ -253,6 +255,9 @@ void cost_kernel(Price *p, uint32_t g)
             first = o->v != r->v || o->space != r->space || o->map != r->map;
         }
         if (first) add_read(&k, r);
+        if (!is_loaded(p->f, g, r->v) || p->f->group_of.data[r->v] == GROUP_NONE || values_have(loads, r->v)) continue;
+        VEC_PUSH(p->arena, loads, r->v);
+        p->readers[r->v]++;
     }
     p->kernel[g] = k.ns;
 }
@@ -264,31 +269,38 @@ Price cost_groups(const FusedFunc *f, Arena *a)
                .arena = a,
                .reads = ARENA_ARRAY(a, GroupReads, f->groups.n + 1),
                .kernel = ARENA_ARRAY(a, double, f->groups.n + 1),
-               .stored = ARENA_ARRAY(a, bool, n),
+               .loads = ARENA_ARRAY(a, IrValues, f->groups.n + 1),
+               .readers = ARENA_ARRAY(a, uint32_t, n),
+               .write = ARENA_ARRAY(a, double, n),
                .place = ARENA_ARRAY(a, uint32_t, n),
                .waits = ARENA_ARRAY(a, uint8_t, n)};
+    for (uint32_t i = 0; i < f->f->results.n; i++) p.readers[f->f->results.data[i].value] = 1;
+    for (IrId v = 0; v < f->f->ops.n; v++)
+        p.write[v] = cost_write(f, v) * (cost_patience(f, v) + has_many_rows(f->m, fused_op(f, v)->type.space));
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) cost_kernel(&p, g);
     return p;
 }
 
-double cost_function(Price *p)
+bool cost_stores(const Price *p, IrId v) { return p->readers[v] > 0; }
+
+double cost_function(const Price *p)
 {
     const FusedFunc *f = p->f;
     double ns = 0;
-    memset(p->stored, 0, f->f->ops.n);
-    for (uint32_t i = 0; i < f->f->results.n; i++) p->stored[f->f->results.data[i].value] = true;
-    for (uint32_t g = 0; g < f->groups.n; g++) {
-        if (f->groups.data[g].dead) continue;
-        ns += p->kernel[g];
-        for (uint32_t i = 0; i < p->reads[g].reads.n; i++) {
-            IrId v = p->reads[g].reads.data[i].v;
-            p->stored[v] |= f->group_of.data[v] != GROUP_NONE && is_loaded(f, g, v);
-        }
-    }
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (!f->groups.data[g].dead) ns += p->kernel[g];
     for (IrId v = 0; v < f->f->ops.n; v++)
-        if (p->stored[v])
-            ns += cost_write(f, v) * (cost_patience(f, v) + has_many_rows(f->m, fused_op(f, v)->type.space));
+        if (cost_stores(p, v)) ns += p->write[v];
+    return ns;
+}
+
+double cost_around(const Price *p, uint32_t g)
+{
+    const IrValues *loads = &p->loads[g];
+    double ns = p->kernel[g];
+    for (uint32_t i = 0; i < loads->n; i++)
+        if (p->readers[loads->data[i]] == 1) ns += p->write[loads->data[i]];
     return ns;
 }
 
@@ -298,7 +310,7 @@ double cost_edge_bytes(const Price *p)
     double bytes = 0;
     for (IrId v = 0; v < f->f->ops.n; v++) {
         const IrType *t = &fused_op(f, v)->type;
-        if (p->stored[v] && has_many_rows(f->m, t->space)) bytes += row_bytes(f, t) * cost_rows(f->m, t->space);
+        if (cost_stores(p, v) && has_many_rows(f->m, t->space)) bytes += row_bytes(f, t) * cost_rows(f->m, t->space);
     }
     return bytes;
 }

@@ -133,7 +133,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     Price price = cost_groups(f, scratch);
     form->ns = cost_function(&price);
     form->edge_bytes = cost_edge_bytes(&price);
-    for (IrId v = 0; v < f->f->ops.n; v++) f->stored.data[v] = price.stored[v];
+    for (IrId v = 0; v < f->f->ops.n; v++) f->stored.data[v] = cost_stores(&price, v);
     arena_free(scratch);
     ICE_UNLESS(group_order(f, ctx->stage));
     return f->text && !fuse_given_order(ctx, f) ? NULL : f;

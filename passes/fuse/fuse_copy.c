@@ -21,9 +21,10 @@ typedef struct Copies {
     PassContext *ctx;
     FusedFunc *f;
     Price price;
-    uint32_t g; /* the kernel in question: a group of rows */
-    bool all;   /* of what other kernels compute, whatever it costs */
-    bool say;   /* what is refused */
+    uint32_t g;  /* the kernel in question: a group of rows */
+    double rest; /* what the function costs beside it */
+    bool all;    /* of what other kernels compute, whatever it costs */
+    bool say;    /* what is refused */
 } Copies;
 
 /* ---- what could be copied -------------------------------------------------------------------------------------- */
@@ -127,14 +128,16 @@ static void remark(Copies *c, IrId v, bool copied, double copy, double other)
         copied ? copy : other, copied ? other : copy);
 }
 
+static double cost_now(const Copies *c) { return c->rest + cost_around(&c->price, c->g); }
+
 /* Makes v a copy, or no copy any more, where that costs less or a text says so. */
 static bool try_move(Copies *c, IrId v)
 {
     bool was = group_has_inner(group_at(c), v);
-    double before = cost_function(&c->price);
+    double before = cost_now(c);
     toggle(c, v);
     cost_kernel(&c->price, c->g);
-    double after = cost_function(&c->price);
+    double after = cost_now(c);
     bool moves = (c->all || c->f->text ? !was : after < before) && copies_fit(c);
     if (moves || (c->say && !was)) remark(c, v, moves != was, was ? before : after, was ? after : before);
     if (moves) return true;
@@ -170,6 +173,7 @@ static void search(Copies *c, Arena *a)
 {
     IrValues none = inner_of(c, a);
     cost_kernel(&c->price, c->g);
+    c->rest = cost_function(&c->price) - cost_around(&c->price, c->g);
     c->say = false;
     c->all = true;
     bool any = round_of_moves(c);
@@ -177,11 +181,11 @@ static void search(Copies *c, Arena *a)
     c->all = false;
     while (round_of_moves(c)) {}
     if (any) {
-        double cost = cost_function(&c->price);
+        double cost = cost_now(c);
         IrValues many = inner_of(c, a);
         set_inner(c, &none);
         while (round_of_moves(c)) {}
-        if (cost < cost_function(&c->price)) set_inner(c, &many);
+        if (cost < cost_now(c)) set_inner(c, &many);
     }
     group_find_deps(c->f, c->g, c->ctx->stage);
     c->say = c->ctx->keep_remarks;

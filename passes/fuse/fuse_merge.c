@@ -12,6 +12,7 @@
 #include "passes/group/schedule_text.h"
 #include "passes/context/price.h"
 #include "passes/context/rows.h"
+#include <stdlib.h>
 
 enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8 };
 
@@ -113,11 +114,16 @@ static bool reads_of(const FusedFunc *f, const GroupReads *reads, uint32_t g)
     return false;
 }
 
+static bool is_number(const FusedFunc *f, IrId v)
+{
+    const IrType *t = &fused_op(f, v)->type;
+    return t->space == IR_UNIT && !t->n_dims;
+}
+
 static bool share_read(const FusedFunc *f, const GroupReads *a, const GroupReads *b)
 {
     for (uint32_t i = 0; i < a->reads.n; i++) {
-        const IrType *t = &fused_op(f, a->reads.data[i].v)->type;
-        if (t->space == IR_UNIT && !t->n_dims) continue;
+        if (is_number(f, a->reads.data[i].v)) continue;
         for (uint32_t k = 0; k < b->reads.n; k++)
             if (a->reads.data[i].v == b->reads.data[k].v) return true;
     }
@@ -139,10 +145,99 @@ typedef struct Merge {
     PassContext *ctx;
     FusedFunc *f;
     GroupReads *reads; /* by group */
+    IrValues *readers; /* by value: groups that read it, and some that no longer do; some twice */
+    bool *listed;      /* by group: scratch, false between walks */
     const FuseTies *ties;
     bool early; /* what sums over several maps are put together in waits for the end */
     bool given; /* whatever a text puts together, if it pays or not */
 } Merge;
+
+static void find_reads(Merge *m, uint32_t g)
+{
+    GroupReads *reads = &m->reads[g];
+    reads->reads.n = 0;
+    group_reads(m->f, g, m->ctx->stage, reads);
+    for (uint32_t i = 0; i < reads->reads.n; i++) VEC_PUSH(m->ctx->stage, &m->readers[reads->reads.data[i].v], g);
+}
+
+/* ---- groups near a group ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void list_group(Merge *m, uint32_t g, IrValues *out)
+{
+    if (g == GROUP_NONE || m->f->groups.data[g].dead || m->listed[g]) return;
+    m->listed[g] = true;
+    VEC_PUSH(m->ctx->stage, out, g);
+}
+
+static void list_readers(Merge *m, IrId v, IrValues *out)
+{
+    for (uint32_t i = 0; i < m->readers[v].n; i++) list_group(m, m->readers[v].data[i], out);
+}
+
+/* Ascending, and without g. */
+static void end_list(Merge *m, uint32_t g, IrValues *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < out->n; i++) {
+        m->listed[out->data[i]] = false;
+        if (out->data[i] != g) out->data[n++] = out->data[i];
+    }
+    out->n = n;
+    if (n) qsort(out->data, n, sizeof *out->data, by_number);
+}
+
+/* Groups that may read values of g. */
+static void find_readers(Merge *m, uint32_t g, IrValues *out)
+{
+    const Group *x = &m->f->groups.data[g];
+    out->n = 0;
+    for (uint32_t i = 0; i < x->roots.n; i++) list_readers(m, x->roots.data[i], out);
+    for (uint32_t i = 0; i < x->inner.n; i++) list_readers(m, x->inner.data[i], out);
+    end_list(m, g, out);
+}
+
+/* And those whose values g reads, or that read at rows of the same space what g reads: no others share a kernel with g,
+   unless it is given. */
+static void find_near(Merge *m, uint32_t g, IrValues *out)
+{
+    const GroupReads *reads = &m->reads[g];
+    find_readers(m, g, out);
+    for (uint32_t i = 0; i < out->n; i++) m->listed[out->data[i]] = true;
+    for (uint32_t i = 0; i < reads->reads.n; i++) {
+        IrId v = reads->reads.data[i].v;
+        list_group(m, m->f->group_of.data[v], out);
+        for (uint32_t k = 0; k < m->readers[v].n && !is_number(m->f, v); k++) {
+            uint32_t other = m->readers[v].data[k];
+            if (m->f->groups.data[other].nest.space == m->f->groups.data[g].nest.space) list_group(m, other, out);
+        }
+    }
+    end_list(m, g, out);
+}
+
+/* Pairs of groups that are near: the second each one in turn, the first those near it. *try may put a and b together. */
+static bool try_pairs(Merge *m, bool (*try)(Merge *m, uint32_t a, uint32_t b))
+{
+    bool changed = false;
+    IrValues near = {0};
+    for (uint32_t b = 0; b < m->f->groups.n; b++) {
+        if (!m->f->groups.data[b].dead) find_near(m, b, &near);
+        for (uint32_t k = 0; k < near.n && !m->f->groups.data[b].dead; k++) {
+            uint32_t a = near.data[k];
+            if (m->f->groups.data[a].dead || !try(m, a, b)) continue;
+            changed = true;
+            find_near(m, b, &near);
+            for (k = 0; k < near.n && near.data[k] <= a;) k++;
+            k--;
+        }
+    }
+    return changed;
+}
 
 /* A text, if there is one, has the values of both in one group: those of a as inner values and those of b as roots
    (inner), or alike. */
@@ -188,7 +283,6 @@ static void add_value(Merge *m, IrValues *values, IrId v, uint32_t group)
 
 static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind, bool inner)
 {
-    PassContext *ctx = m->ctx;
     FusedFunc *f = m->f;
     Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     ICE_UNLESS(a != b && !x->dead && !y->dead);
@@ -202,8 +296,7 @@ static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind, bool in
     y->dead = true;
     f->n_merged++;
     rename_deps(m, a, b);
-    m->reads[a].reads.n = 0;
-    group_reads(f, a, ctx->stage, &m->reads[a]);
+    find_reads(m, a);
 }
 
 static bool too_many(const Group *x, const Group *y)
@@ -224,12 +317,15 @@ static bool is_group_of_rows(const Group *g)
 }
 
 /* In the end only sums over all rows want the values of e. *any: there are such sums. */
-static bool feeds_blocks(const Merge *m, uint32_t e, unsigned depth, bool *any)
+static bool feeds_blocks(Merge *m, uint32_t e, unsigned depth, bool *any)
 {
     const FusedFunc *f = m->f;
-    for (uint32_t g = 0; g < f->groups.n; g++) {
+    IrValues readers = {0};
+    find_readers(m, e, &readers);
+    for (uint32_t i = 0; i < readers.n; i++) {
+        uint32_t g = readers.data[i];
         const Group *y = &f->groups.data[g];
-        if (y->dead || g == e || !reads_of(f, &m->reads[g], e)) continue;
+        if (!reads_of(f, &m->reads[g], e)) continue;
         *any |= y->kind == GROUP_BLOCKS;
         if (y->kind != GROUP_BLOCKS && (!depth || !is_group_of_rows(y) || !feeds_blocks(m, g, depth - 1, any)))
             return false;
@@ -252,7 +348,7 @@ static bool reads_inner(const FusedFunc *f, uint32_t e, const GroupReads *reads,
 }
 
 /* It reads only the sums of the rows, and is of use elsewhere: there it needs no memory. */
-static bool belongs_to_blocks(const Merge *m, uint32_t e, uint32_t r)
+static bool belongs_to_blocks(Merge *m, uint32_t e, uint32_t r)
 {
     const FusedFunc *f = m->f;
     bool any = false;
@@ -326,8 +422,11 @@ static bool puts_together(const Merge *m, uint32_t t, uint32_t rows)
 {
     const FusedFunc *f = m->f;
     if (f->groups.data[t].kind == GROUP_ROWS) return false;
-    for (uint32_t g = 0; g < f->groups.n; g++)
-        if (g != rows && f->groups.data[g].kind == GROUP_ROWS && reads_of(f, &m->reads[t], g)) return true;
+    const GroupReads *reads = &m->reads[t];
+    for (uint32_t i = 0; i < reads->reads.n; i++) {
+        uint32_t g = f->group_of.data[reads->reads.data[i].v];
+        if (g != GROUP_NONE && g != rows && f->groups.data[g].kind == GROUP_ROWS) return true;
+    }
     return false;
 }
 
@@ -372,14 +471,17 @@ static bool try_rows(Merge *m, uint32_t a, uint32_t b)
 
 /* Who reads values of e: sums over all its rows, of which *first is one; and, of edges, what runs at the same rows and
    may be staged beside it. Of nodes a kernel of its own does that better. */
-static bool is_for_blocks(const Merge *m, uint32_t e, uint32_t *first)
+static bool is_for_blocks(Merge *m, uint32_t e, uint32_t *first)
 {
     const FusedFunc *f = m->f;
     const Group *x = &f->groups.data[e];
+    IrValues readers = {0};
+    find_readers(m, e, &readers);
     *first = GROUP_NONE;
-    for (uint32_t g = 0; g < f->groups.n; g++) {
+    for (uint32_t i = 0; i < readers.n; i++) {
+        uint32_t g = readers.data[i];
         const Group *y = &f->groups.data[g];
-        if (y->dead || g == e || !reads_of(f, &m->reads[g], e)) continue;
+        if (!reads_of(f, &m->reads[g], e)) continue;
         bool sums = y->kind == GROUP_BLOCKS && y->space == x->nest.space;
         bool beside = is_group_of_rows(y) && y->nest.space == x->nest.space && has_many_rows(f->m, y->space);
         if (!sums && !beside) return false;
@@ -432,9 +534,13 @@ static bool try_blocks(Merge *m, uint32_t e)
     const Group *x = &f->groups.data[e];
     if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !is_for_blocks(m, e, &r)) return false;
     bool changed = false;
-    for (uint32_t g = 0; g < f->groups.n; g++)
+    IrValues readers = {0};
+    find_readers(m, e, &readers);
+    for (uint32_t i = 0; i < readers.n; i++) {
+        uint32_t g = readers.data[i];
         if (g != r && f->groups.data[g].kind == GROUP_BLOCKS && reads_of(f, &m->reads[g], e))
             changed |= try_sweep(m, r, g);
+    }
     return try_stage(m, e, r) || changed;
 }
 
@@ -445,8 +551,12 @@ static bool try_beside(Merge *m, uint32_t e)
     const Group *x = &f->groups.data[e];
     if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !has_many_rows(f->m, x->nest.space))
         return false;
-    for (uint32_t r = 0; r < f->groups.n; r++)
+    IrValues near = {0};
+    find_near(m, e, &near);
+    for (uint32_t i = 0; i < near.n; i++) {
+        uint32_t r = near.data[i];
         if (f->groups.data[r].kind == GROUP_BLOCKS && reads_of(f, &m->reads[e], r) && try_stage(m, e, r)) return true;
+    }
     return false;
 }
 
@@ -488,44 +598,42 @@ static void merge_given(Merge *m, bool tied)
     m->given = false;
 }
 
+static bool try_alike(Merge *m, uint32_t a, uint32_t b)
+{
+    return comes_before(m->f, a, b) && try_merge(m, a, b, false);
+}
+
+/* Sums over the same rows that read one wide value of these. */
+static bool try_sums(Merge *m, uint32_t a, uint32_t b)
+{
+    const FusedFunc *f = m->f;
+    return comes_before(f, a, b) && f->groups.data[a].kind == GROUP_BLOCKS &&
+           !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m->reads[a], &m->reads[b]) &&
+           try_sweep(m, a, b);
+}
+
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
-    Merge m = {.ctx = ctx, .f = f, .reads = ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
+    Merge m = {.ctx = ctx,
+               .f = f,
+               .reads = ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1),
+               .readers = ARENA_ARRAY(ctx->stage, IrValues, f->f->ops.n + 1),
+               .listed = ARENA_ARRAY(ctx->stage, bool, f->groups.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
-        if (!f->groups.data[g].dead) group_reads(f, g, ctx->stage, &m.reads[g]);
+        if (!f->groups.data[g].dead) find_reads(&m, g);
     FuseTies ties;
     fuse_find_ties(f, ctx->stage, &ties);
     m.ties = &ties;
     if (ties.any) merge_given(&m, true);
     m.early = true;
-    IrValues live = {0};
-    for (bool changed = true; changed;) {
-        changed = false;
-        list_live(&m, &live);
-        for (uint32_t i = 0; i < live.n; i++)
-            for (uint32_t k = 0; k < live.n && !f->groups.data[live.data[i]].dead; k++)
-                changed |= try_rows(&m, live.data[k], live.data[i]);
-        if (!changed && m.early) changed = true, m.early = false;
-    }
-    for (bool changed = true; changed;) {
-        changed = false;
-        list_live(&m, &live);
-        for (uint32_t i = 0; i < live.n; i++)
-            for (uint32_t k = 0; k < live.n && !f->groups.data[live.data[i]].dead; k++)
-                if (comes_before(f, live.data[k], live.data[i]))
-                    changed |= try_merge(&m, live.data[k], live.data[i], false);
-    }
+    while (try_pairs(&m, try_rows)) {}
+    m.early = false;
+    while (try_pairs(&m, try_rows)) {}
+    while (try_pairs(&m, try_alike)) {}
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t e = f->groups.n; e-- > 0;) changed |= try_blocks(&m, e) || try_beside(&m, e);
     }
-    list_live(&m, &live);
-    for (uint32_t i = 0; i < live.n; i++)
-        for (uint32_t k = 0; k < live.n; k++) {
-            uint32_t a = live.data[k], b = live.data[i];
-            if (comes_before(f, a, b) && f->groups.data[a].kind == GROUP_BLOCKS &&
-                !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
-                try_sweep(&m, a, b);
-        }
+    try_pairs(&m, try_sums);
     if (f->text) merge_given(&m, false);
 }

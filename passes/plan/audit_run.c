@@ -445,16 +445,15 @@ static void run_steps(Run *r)
 
 /* ---- a program --------------------------------------------------------------------------------------------------- */
 
-static bool is_written(const Audit *x, uint32_t b)
+static void find_written(const Audit *x, bool *written)
 {
     for (uint32_t s = 0; s < x->p->steps.n; s++)
         for (unsigned which = PLAN_WIDE; which <= AUDIT_PARTS; which += AUDIT_PARTS) {
             const KirKernel *k = kernel_of(x, s, which);
             const PlanArg *args = args_of(x, s, which);
             for (uint32_t i = 0; k && i < k->params.n; i++)
-                if (args[i].is_buffer && args[i].buffer == b && k->params.data[i].kind != KIR_IN) return true;
+                if (args[i].is_buffer && k->params.data[i].kind != KIR_IN) written[args[i].buffer] = true;
         }
-    return false;
 }
 
 /* Nobody but a step can write it. */
@@ -474,12 +473,14 @@ static uint32_t held_at_first(const Audit *x, IrId tensor)
 static void make_buffers(Run *r)
 {
     Audit *x = r->x;
+    bool *written = ARENA_ARRAY(x->arena, bool, x->p->buffers.n + 1);
+    find_written(x, written);
     for (uint32_t b = 0; b < x->p->buffers.n; b++) {
         const PlanBuffer *it = &x->p->buffers.data[b];
         r->elems[b] = audit_elements(r->w, it);
         if (it->kind == PLAN_STATE) continue; /* make_states */
         r->data[b] = audit_data(x->arena, r->w, it);
-        make_buffer(r, b, is_planned(it->kind) || is_written(x, b));
+        make_buffer(r, b, is_planned(it->kind) || written[b]);
         uint32_t holds = it->kind == PLAN_TENSOR ? held_at_first(x, it->ref) : 0;
         for (int64_t e = 0; r->tags[b] && e < r->elems[b] && holds; e++) r->tags[b][e].holds = holds;
     }

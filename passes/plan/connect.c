@@ -21,8 +21,10 @@ typedef struct Connect {
     const FusedFunc *f;
     PlanProgram *p;
     const uint32_t *buffer_of;
+    Arena *scratch;
     GroupReads *reads;  /* by step */
     unsigned *steps_of; /* by group */
+    unsigned *users_of; /* by buffer: steps that read or write it */
 } Connect;
 
 typedef struct Chain {
@@ -197,13 +199,25 @@ static bool is_passed_on(const Connect *c, const Chain *x, uint32_t b)
     const PlanBuffer *it = &c->p->buffers.data[b];
     unsigned writers = 0, readers = 0;
     if (it->kind != PLAN_ARENA || it->rows.kind != PLAN_COUNT || it->rows.space != x->space) return false;
-    for (uint32_t i = 0; i < c->p->steps.n; i++) {
-        Use use = use_of(c, i, b);
-        if (use && (!is_in(x, i) || use == (READS | WRITES))) return false;
+    for (uint32_t k = 0; k < x->n; k++) {
+        Use use = use_of(c, x->of[k], b);
         writers += use == WRITES;
         readers += use == READS;
     }
-    return writers == 1 && readers > 0;
+    return writers == 1 && readers > 0 && writers + readers == c->users_of[b];
+}
+
+/* What steps of the chain read and write, each once. */
+static IrValues buffers_of(const Connect *c, const Chain *x, Arena *a)
+{
+    IrValues buffers = {0};
+    for (uint32_t k = 0; k < x->n; k++) {
+        const PlanStep *s = step_at(c, x->of[k]);
+        for (uint32_t i = 0; i < s->args.n; i++)
+            if (s->args.data[i].is_buffer && !values_have(&buffers, s->args.data[i].buffer))
+                values_insert(a, &buffers, s->args.data[i].buffer);
+    }
+    return buffers;
 }
 
 /* What stays in the cache is no traffic. */
@@ -218,10 +232,11 @@ static void spare(const Connect *c, uint32_t i, IrId space, int64_t bytes)
 }
 
 /* Bytes per row that no longer move. */
-static int64_t place_buffers(Connect *c, const Chain *x)
+static int64_t place_buffers(Connect *c, const Chain *x, const IrValues *buffers)
 {
     int64_t saved = 0;
-    for (uint32_t b = 0; b < c->p->buffers.n; b++) {
+    for (uint32_t i = 0; i < buffers->n; i++) {
+        uint32_t b = buffers->data[i];
         bool gone = is_passed_on(c, x, b), made = false;
         int64_t bytes = row_bytes(&c->p->buffers.data[b]);
         for (uint32_t k = 0; k < x->n; k++) {
@@ -301,10 +316,12 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     Chain x = chain_from(c, i, &last);
     /* a read of the second cache instead of memory alone gains nothing where products wait for arithmetic */
     bool pays = false;
-    for (uint32_t b = 0; b < c->p->buffers.n && x.n > 1; b++) pays |= is_passed_on(c, &x, b);
+    IrValues buffers = {0};
+    if (x.n > 1) buffers = buffers_of(c, &x, c->scratch);
+    for (uint32_t k = 0; k < buffers.n; k++) pays |= is_passed_on(c, &x, buffers.data[k]);
     if (!pays) return i + 1;
     ICE_UNLESS(x.n <= PLAN_CHAIN_STEPS && x.block > 0 && x.bytes > 0);
-    int64_t n_blocks = machine_strip_room(c->f->machine) / (x.block * x.bytes), saved = place_buffers(c, &x);
+    int64_t n_blocks = machine_strip_room(c->f->machine) / (x.block * x.bytes), saved = place_buffers(c, &x, &buffers);
     int64_t strip = x.block * (n_blocks > 1 ? n_blocks : 1);
     put_in_order(c, &x, i, last);
     uint32_t head = last - x.n;
@@ -327,9 +344,14 @@ void connect_program(PassContext *ctx, const HostPlan *plan, const FusedFunc *f,
                  f,
                  p,
                  buffer_of,
+                 scratch,
                  ARENA_ARRAY(scratch, GroupReads, p->steps.n + 1),
-                 ARENA_ARRAY(scratch, unsigned, f->groups.n + 1)};
+                 ARENA_ARRAY(scratch, unsigned, f->groups.n + 1),
+                 ARENA_ARRAY(scratch, unsigned, p->buffers.n + 1)};
     for (uint32_t i = 0; i < p->steps.n; i++) {
+        Chain alone = {.of = {i}, .n = 1};
+        IrValues buffers = buffers_of(&c, &alone, scratch);
+        for (uint32_t k = 0; k < buffers.n; k++) c.users_of[buffers.data[k]]++;
         c.steps_of[p->steps.data[i].group]++;
         group_reads(f, p->steps.data[i].group, scratch, &c.reads[i]);
     }

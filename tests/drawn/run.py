@@ -2,8 +2,8 @@
 """Draws programs, builds each as a library, and compares its outputs and gradients with torch (oracle.py).
 
 usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--keep]
-A seed says the program, its data and how it is built: f32 or f64, for which CPU and machine, with which passes. --all builds it in every
-such way. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
+A seed says the program, its data and how it is built: f32 or f64, for which CPU and machine, with which passes, with LLVM's optimiser
+or not. --all builds it in every such way. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
 The last line is `N programs, N wrong, N refused`; refused ones are faults of the generator."""
 import argparse
 import ctypes as C
@@ -41,19 +41,21 @@ PARALLEL_FOR = C.CFUNCTYPE(None, C.c_void_p, C.c_int64, C.CFUNCTYPE(None, C.c_vo
 class Way:
     """How a program is built."""
 
-    def __init__(self, dtype, cpu, without, machine=None):
-        self.dtype, self.cpu, self.without, self.machine = dtype, cpu, without, machine
+    def __init__(self, dtype, cpu, without, machine=None, quick=False):
+        self.dtype, self.cpu, self.without, self.machine, self.quick = dtype, cpu, without, machine, quick
 
     def __str__(self):
         machine = "" if not self.machine else " --machine=" + (self.machine if "\n" not in self.machine else "{%s}" % "; ".join(self.machine.splitlines()))
-        return "--dtype=%s --cpu=%s%s%s" % (self.dtype, self.cpu, " --disable=" + ",".join(self.without) if self.without else "", machine)
+        return "--dtype=%s --cpu=%s%s%s%s" % (self.dtype, self.cpu, " --disable=" + ",".join(self.without) if self.without else "", machine,
+                                              " --quick" if self.quick else "")
 
     @staticmethod
     def drawn(seed):
         rng = random.Random(seed * 31 + 7)
         kinds = levels.allowed()
         without = rng.choice([[], [], [], [], PASSES, [rng.choice(PASSES)], rng.sample(PASSES, 3)])
-        return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index), machine.drawn(seed))
+        return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index), machine.drawn(seed),
+                   seed % 4 != 0)  # LLVM's optimiser, half of a build, changes no bit: one program in four has it
 
     @staticmethod
     def every():
@@ -128,7 +130,7 @@ def build(gnnc, p, way, out):
         f.write(text)
     sizes = ["--set=%s=%d" % (d, n) for d, n in p.sizes.items() if re.search(r"\b%s\b" % d, text)]
     argv = [gnnc, "build", out + ".gnn", *sizes, "--dtype=" + way.dtype, "--cpu=" + way.cpu, "--emit=obj", "--prefix=" + os.path.basename(out), "-o", out + ".o"]
-    argv += (["--disable=" + ",".join(way.without)] if way.without else []) + (["--mode=train"] if p.train else [])
+    argv += (["--disable=" + ",".join(way.without)] if way.without else []) + (["--mode=train"] if p.train else []) + (["--quick"] if way.quick else [])
     if way.machine and "\n" in way.machine:
         with open(out + ".machine", "w") as f:
             f.write(way.machine)

@@ -92,7 +92,7 @@ PLAN_FAULTS = [
     ("passes/plan/memplan.c", "int64_t width = b->width;", "int64_t width = b->width > 1 ? b->width - 1 : 1;", "gat"),
     # connect
     ("passes/plan/connect.c", "        t.in_order &= reads_own_row(c, j, b);\n", "", "gat"),
-    ("passes/plan/connect.c", "if (use && (!is_in(x, i) || use == (READS | WRITES))) return false;", "if (use == (READS | WRITES)) return false;", "gat"),
+    ("passes/plan/connect.c", "return writers == 1 && readers > 0 && writers + readers == c->users_of[b];", "return writers == 1 && readers > 0;", "gat"),
     ("passes/plan/connect.c", "if (is_in(x, i) == (turn == 1)) from[n++] = i;", "if (is_in(x, i) == (turn == 0)) from[n++] = i;", "gcn_example"),
     ("passes/plan/connect.c", "            t.apart = false;\n", "", "gat_example"),
     ("passes/plan/connect.c", "        } else if (t.apart) {\n            skipped++;\n        } else {\n            break;\n        }", "        } else {\n            skipped++;\n        }", "gat_example"),
@@ -158,7 +158,6 @@ PLAN_FAULTS = [
     ("passes/plan/connect.c", "x = y;", ";", "custom"),
     ("passes/plan/connect.c", "put_in_order(c, &x, i, last);", ";", "heads"),
     ("passes/plan/connect.c", "memcpy(c->p->steps.data + first, old, n * sizeof *old);", ";", "heads"),
-    ("passes/plan/connect.c", "if (use && (!is_in(x, i) || use == (READS | WRITES))) return false;", "if (use && (false || use == (READS | WRITES))) return false;", "gat"),
     ("passes/plan/connect.c", "if (x->of[k] == i) return true;", "if (x->of[k] != i) return true;", "gat"),
     ("passes/plan/connect.c", "for (uint32_t i = first; i < last; i++)", "for (uint32_t i = first; i <= last; i++)", "gin"),
     ("passes/plan/connect.c", "    if (x->n == PLAN_CHAIN_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) ||\n        group_at(c, j)->space != x->space)\n        return false;", "    if (x->n == PLAN_CHAIN_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) ||\n        group_at(c, j)->space != x->space)\n        return true;", "gathered"),
