@@ -475,6 +475,30 @@ static void test_row_values(void)
     arena_free(a);
 }
 
+/* Sums by target and by source and a product of each: the second sum waits until the first product is there. */
+static void test_late(void)
+{
+    static const char text[] =
+        "func forward(s = @s, r = @r, t = @t) {\n  %0 = arg 0 : edge[K] f32\n  %1 = arg 1 : [K,F] f32\n"
+        "  %2 = arg 2 : [K,F] f32\n  %3 = reduce_sum %0 via edge.dst : node[K] f32\n  %4 = reduce_sum %0 via edge.src "
+        ": node[K] f32\n"
+        "  %5 = contract %3, %1 : node[F] f32\n  %6 = contract %4, %2 : node[F] f32\n"
+        "  return y = %5\n  return z = %6\n}\n";
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(
+        a,
+        arena_printf(a, "tensor r : state [K,F] f32 init const(0)\ntensor t : state [K,F] f32 init const(0)\n%s", text),
+        "connect", &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strcmp(peak, "64*node bytes"), "peak is %s", peak);
+    }
+    check_end("lower: a value is computed no earlier than what wants it, where that takes less memory");
+    arena_free(a);
+}
+
 static void test_peak(void)
 {
     Arena *a = arena_new();
@@ -887,6 +911,7 @@ int main(void)
     test_ahead();
     test_row_values();
     test_peak();
+    test_late();
     test_takeover();
     test_updates();
     test_association("lower: every sum has its association", NULL);
