@@ -49,6 +49,8 @@ def probe(cache):
         return "found %s" % m
     if not levels[0] < levels[1] < levels[3]:
         return "the levels' latencies do not grow: %s" % levels
+    if m["gflop_s"] * levels[0] < 8:  # a vector at least while one load waits for another
+        return "found %s GFLOP/s beside a load in %s ns" % (m["gflop_s"], levels[0])
     kept = figures(cache)
     return None if kept["probed"] and kept["latency_ns"] == levels else "kept %s of %s" % (kept["latency_ns"], levels)
 

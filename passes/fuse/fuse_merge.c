@@ -38,8 +38,8 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
            price_write(m, bytes) + price_stream(m, bytes);
 }
 
-/* Products side by side walk their weights in turn, tile by tile: panels of them must stay in the first cache, and each
-   product has its share of the registers. */
+/* Products side by side walk their weights in turn, tile by tile: panels of them must stay in a near cache. The measure is
+   the narrowest panels and the first cache, so that panels of twice the width have the second one. */
 static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
 {
     int64_t columns = ir_type_width(f->m, &x->nest), least = LEAST_PANEL * f->machine->lanes,

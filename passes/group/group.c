@@ -53,6 +53,55 @@ unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced)
     return n;
 }
 
+typedef struct Search {
+    const FusedFunc *f;
+    IrId on;
+    uint32_t g;
+    bool *seen;
+} Search;
+
+static bool search(const Search *s, IrId v)
+{
+    if (v == s->on) return true;
+    if (v < s->on || s->seen[v]) return false;
+    s->seen[v] = true;
+    uint32_t group = s->f->group_of.data[v];
+    if (group != GROUP_NONE && group != s->g && !group_has_copy(s->f, s->g, v)) return false;
+    const IrOp *op = fused_op(s->f, v);
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (search(s, op->args[k])) return true;
+    return false;
+}
+
+bool group_depends(const FusedFunc *f, uint32_t g, IrId v, IrId on)
+{
+    Arena *scratch = arena_new();
+    Search s = {f, on, g, ARENA_ARRAY(scratch, bool, f->f->ops.n + 1)};
+    bool found = search(&s, v);
+    arena_free(scratch);
+    return found;
+}
+
+unsigned group_products_together(const FusedFunc *f, uint32_t g)
+{
+    const Group *x = &f->groups.data[g];
+    Arena *scratch = arena_new();
+    bool *together = ARENA_ARRAY(scratch, bool, x->roots.n + 1), *reads = ARENA_ARRAY(scratch, bool, x->roots.n + 1);
+    unsigned all = 0;
+    for (uint32_t i = 0; i < x->roots.n; i++) {
+        unsigned n = 0;
+        for (uint32_t k = 0; k < x->roots.n && f->stored.data[x->roots.data[i]]; k++) {
+            IrId v = x->roots.data[k];
+            reads[k] = group_kind_of(f->f, f->m, v) == GROUP_PRODUCT && group_depends(f, g, x->roots.data[i], v);
+            n += reads[k];
+        }
+        for (uint32_t k = 0; k < x->roots.n && n > 1; k++) together[k] |= reads[k];
+    }
+    for (uint32_t k = 0; k < x->roots.n; k++) all += together[k];
+    arena_free(scratch);
+    return all;
+}
+
 bool op_is_heavy(const IrModule *m, const IrFunc *f, IrId v) { return group_kind_of(f, m, v) != GROUP_MAP; }
 
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op)

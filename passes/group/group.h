@@ -106,10 +106,14 @@ bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 
-/* Products side by side keep their sums in registers together, and panels of their weights in the first cache. */
+/* Products side by side walk panels of their weights in turn, which must stay in a near cache. */
 enum { PRODUCTS_BESIDE = 3, LEAST_PANEL = 2 /* vectors of columns */ };
 /* Products among the group's roots; *reduced: how many elements they sum for one element of each. */
 unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced);
+/* Products of group g whose sums are wanted together: some stored root reads several of them. */
+unsigned group_products_together(const FusedFunc *f, uint32_t g);
+/* Whether group g computes v from `on`, not from memory. */
+bool group_depends(const FusedFunc *f, uint32_t g, IrId v, IrId on);
 /* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
 bool group_is_outer(const FusedFunc *f, const Group *g);
 /* Whether operand k of `sum`, over all rows, may lie in memory that warps share: numbers that each row has several of. */

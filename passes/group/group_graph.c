@@ -1,7 +1,11 @@
 /* The graph of groups: new ones, which must run before which, and the order in which they run. */
-#include "passes/group/group.h"
 #include "base/ice.h"
+#include "passes/context/rows.h"
+#include "passes/group/group.h"
 #include "passes/group/schedule_text.h"
+
+/* Groups run as late as they may where that takes less than this share of the memory. */
+static const double LATE_FACTOR = 0.9;
 
 uint32_t group_new(FusedFunc *f, Arena *a, IrId v)
 {
@@ -98,7 +102,8 @@ static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
     return f->target[x] < f->target[y];
 }
 
-bool group_order(FusedFunc *f, Arena *a)
+/* Groups by first value, each as soon as it may run. False: some wait for one another. */
+static bool order_early(FusedFunc *f, Arena *a)
 {
     bool *done = ARENA_ARRAY(a, bool, f->groups.n + 1);
     f->order.n = 0;
@@ -116,4 +121,89 @@ bool group_order(FusedFunc *f, Arena *a)
         done[best] = true;
         VEC_PUSH(a, &f->order, best);
     }
+}
+
+/* The same groups, each behind what it waits for and no earlier than the first that wants it; by `early`, an order that
+   may run, where that leaves a choice. */
+typedef struct Late {
+    FusedFunc *f;
+    Arena *arena;
+    const uint32_t *place; /* by group: in the early order */
+    bool *done;
+} Late;
+
+static void put_late(Late *x, uint32_t g)
+{
+    const Group *of = &x->f->groups.data[g];
+    x->done[g] = true;
+    for (;;) {
+        uint32_t best = GROUP_NONE;
+        for (uint32_t i = 0; i < of->deps.n + of->after.n; i++) {
+            uint32_t d = i < of->deps.n ? of->deps.data[i] : of->after.data[i - of->deps.n];
+            if (!x->done[d] && (best == GROUP_NONE || x->place[d] < x->place[best])) best = d;
+        }
+        if (best == GROUP_NONE) break;
+        put_late(x, best);
+    }
+    VEC_PUSH(x->arena, &x->f->order, g);
+}
+
+static void order_late(FusedFunc *f, Arena *a, const uint32_t *early, uint32_t n)
+{
+    Late x = {f, a, NULL, ARENA_ARRAY(a, bool, f->groups.n + 1)};
+    uint32_t *place = ARENA_ARRAY(a, uint32_t, f->groups.n + 1);
+    bool *wanted = ARENA_ARRAY(a, bool, f->groups.n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const Group *g = &f->groups.data[early[i]];
+        place[early[i]] = i;
+        for (uint32_t k = 0; k < g->deps.n; k++) wanted[g->deps.data[k]] = true;
+    }
+    x.place = place;
+    f->order.n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!wanted[early[i]] && !x.done[early[i]]) put_late(&x, early[i]);
+    ICE_UNLESS(f->order.n == n); /* what nobody wants leads to every group */
+}
+
+/* The most bytes of stored values that are there at once, for expected numbers of rows. Results lie in memory of the
+   caller's. */
+static double order_peak(FusedFunc *f, Arena *scratch)
+{
+    double *grown = ARENA_ARRAY(scratch, double, f->order.n + 2), now = 0, peak = 0;
+    uint32_t *last = ARENA_ARRAY(scratch, uint32_t, f->f->ops.n + 1),
+             *first = ARENA_ARRAY(scratch, uint32_t, f->groups.n + 1);
+    for (uint32_t i = 0; i < f->order.n; i++) {
+        GroupReads reads = {0};
+        first[f->order.data[i]] = i;
+        group_reads(f, f->order.data[i], scratch, &reads);
+        for (uint32_t k = 0; k < reads.reads.n; k++) last[reads.reads.data[k].v] = i;
+    }
+    for (uint32_t i = 0; i < f->f->results.n; i++) last[f->f->results.data[i].value] = UINT32_MAX;
+    for (IrId v = 0; v < f->f->ops.n; v++) {
+        if (f->group_of.data[v] == GROUP_NONE || !f->stored.data[v] || last[v] == UINT32_MAX) continue;
+        double bytes = expected_bytes(f->m, &fused_op(f, v)->type);
+        uint32_t from = first[f->group_of.data[v]];
+        grown[from] += bytes;
+        grown[(last[v] < from ? from : last[v]) + 1] -= bytes;
+    }
+    for (uint32_t i = 0; i < f->order.n; i++) {
+        now += grown[i];
+        if (now > peak) peak = now;
+    }
+    return peak;
+}
+
+bool group_order(FusedFunc *f, Arena *a)
+{
+    if (!order_early(f, a)) return false;
+    if (f->text) return true;
+    Arena *scratch = arena_new();
+    uint32_t n = f->order.n, *early = ARENA_ARRAY(scratch, uint32_t, n + 1);
+    for (uint32_t i = 0; i < n; i++) early[i] = f->order.data[i];
+    double before = order_peak(f, scratch);
+    order_late(f, a, early, n);
+    if (!(order_peak(f, scratch) < LATE_FACTOR * before))
+        for (uint32_t i = 0; i < n; i++) f->order.data[i] = early[i];
+    arena_free(scratch);
+    return true;
 }

@@ -186,34 +186,7 @@ void nest_dealt(Lower *l, const IrType *t, int64_t rows, NestBody *body, void *u
 
 /* ---- a tile of a group ------------------------------------------------------------------------------------- */
 
-typedef struct Search {
-    const FusedFunc *f;
-    IrId on;
-    uint32_t g;
-    bool *seen;
-} Search;
-
-static bool search(const Search *s, IrId v)
-{
-    if (v == s->on) return true;
-    if (v < s->on || s->seen[v]) return false;
-    s->seen[v] = true;
-    uint32_t group = s->f->group_of.data[v];
-    if (group != GROUP_NONE && group != s->g && !group_has_copy(s->f, s->g, v)) return false;
-    const IrOp *op = fused_op(s->f, v);
-    for (uint32_t k = 0; k < op->n_args; k++)
-        if (search(s, op->args[k])) return true;
-    return false;
-}
-
-static bool depends_on(Lower *l, IrId v, IrId on)
-{
-    Arena *scratch = arena_new();
-    Search s = {l->f, on, l->g, ARENA_ARRAY(scratch, bool, l->f->f->ops.n + 1)};
-    bool found = search(&s, v);
-    arena_free(scratch);
-    return found;
-}
+static bool depends_on(Lower *l, IrId v, IrId on) { return group_depends(l->f, l->g, v, on); }
 
 static bool same_dims(const IrType *a, const IrType *b)
 {

@@ -5,9 +5,9 @@
          for tiles of rows
            acc = 0; for k: acc[row][vector] += x[row][k] * w[k][vector]
            what follows from the sums; stores
-   Products of one group run one after the other in a tile, then what is computed from all of them. Where that is much,
-   a cell of a recurrent network say, it is written for one row: the sums wait in private arrays, and a loop takes row
-   by row. Never reorders a sum. */
+   Products of one group run one after the other in a tile. What is computed from one of them is stored before the next
+   one takes the registers. Where several are wanted together, or much is computed from them (a cell of a recurrent
+   network), the sums wait in private arrays, and what follows is written for one row, in a loop. Never reorders a sum. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -138,7 +138,11 @@ void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
 typedef struct RowBlock {
     KirId first, middle, last; /* whole tiles of rows lie before the middle */
     const KirId *kept;         /* by root: a private array for the sums of a tile; NULL: they stay in registers */
+    const uint32_t *behind;    /* by root: the root, a product, behind which it is stored; the number of roots: at the
+                                  end; NO_ROOT: it is not stored */
 } RowBlock;
+
+static const uint32_t NO_ROOT = UINT32_MAX;
 
 /* These columns at `row` and the rows after it. */
 static Point *points_of_tile(Lower *l, KirId row, int64_t n_rows, const Point *columns, unsigned n_columns)
@@ -167,18 +171,12 @@ static KirIns kept_access(Lower *l, KirOpcode op, KirId array, IrId v, KirId fir
                     .stride = 1};
 }
 
-static void keep_sums(Lower *l, const KirId *kept, const Point *p, unsigned n)
+static void keep_sums(Lower *l, KirId array, IrId v, const Point *p, unsigned n)
 {
-    const Group *g = &l->f->groups.data[l->g];
-    for (uint32_t i = 0; i < g->roots.n; i++) {
-        IrId v = g->roots.data[i];
-        const Point *q = kept[i] == KIR_NONE ? NULL : points_of_root(l, v, p, n);
-        if (q) heavy_product(l, v, q, n);
-        for (unsigned k = 0; q && k < n; k++) {
-            KirIns store = kept_access(l, KIR_store, kept[i], v, emit_index(&l->e, 0), k, &q[k].env);
-            store.args[1] = emit_splat(&l->e, memo_get(l, v, q[k].row, &q[k].env), store.type.lanes);
-            emit_ins(&l->e, store);
-        }
+    for (unsigned k = 0; k < n; k++) {
+        KirIns store = kept_access(l, KIR_store, array, v, emit_index(&l->e, 0), k, &p[k].env);
+        store.args[1] = emit_splat(&l->e, memo_get(l, v, p[k].row, &p[k].env), store.type.lanes);
+        emit_ins(&l->e, store);
     }
 }
 
@@ -194,38 +192,96 @@ static void recall_sums(Lower *l, const KirId *kept, KirId first, const Point *p
     }
 }
 
-/* A tile: its sums, then what follows from them, of all rows or of one after the other. */
-static void tile(Lower *l, const KirId *kept, KirId row, int64_t n_rows, const Point *columns, unsigned n_columns)
+/* Computes and stores the roots that lie behind root `i`. All values are there before the first is stored: a tensor that
+   one of them updates may be read by another. */
+static void store_roots(Lower *l, const RowBlock *b, uint32_t i, const Point *p, unsigned n)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    KirId *values = ARENA_ARRAY(l->arena, KirId, g->roots.n * n);
+    for (unsigned storing = 0; storing < 2; storing++)
+        for (uint32_t r = 0; r < g->roots.n; r++) {
+            IrId v = g->roots.data[r];
+            const Point *q = b->behind[r] == i ? points_of_root(l, v, p, n) : NULL;
+            const IrType *t = &fused_op(l->f, v)->type;
+            for (unsigned k = 0; k < n && q; k++) {
+                KirId *value = &values[r * n + k];
+                if (!storing) *value = point_eval(l, v, q[k].row, &q[k].env);
+                else point_store(l, plan_value_buffer(l->lf, v), t, q[k].row, &q[k].env, *value);
+            }
+        }
+}
+
+/* A tile: its sums, and what follows from them, of all rows or of one after the other. */
+static void tile(Lower *l, const RowBlock *b, bool whole, KirId row, const Point *columns, unsigned n_columns)
 {
     Emit *e = &l->e;
+    const Group *g = &l->f->groups.data[l->g];
+    const KirId *kept = whole ? b->kept : NULL;
+    int64_t n_rows = whole ? l->s.rows : 1;
     Point *p = points_of_tile(l, row, n_rows, columns, n_columns);
-    ICE_UNLESS(!kept || n_rows == l->s.rows); /* the arrays are as large */
+    unsigned n = (unsigned)n_rows * n_columns;
     l->rows_ahead = n_rows > 1 ? l->s.ahead * n_rows : 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        if (group_kind_of(l->f->f, l->f->m, v) != GROUP_PRODUCT) continue;
+        const Point *q = points_of_root(l, v, p, n);
+        heavy_product(l, v, q, n);
+        store_roots(l, b, i, p, n);
+        if (kept && kept[i] != KIR_NONE) keep_sums(l, kept[i], v, q, n);
+    }
     if (kept) {
-        keep_sums(l, kept, p, (unsigned)n_rows * n_columns);
         KirId at = emit_for(e, emit_index(e, 0), emit_index(e, n_rows), 1, KIR_SEQ, "rows of the tile");
-        p = points_of_tile(l, emit_op2(e, KIR_add, row, at), n_rows = 1, columns, n_columns);
+        p = points_of_tile(l, emit_op2(e, KIR_add, row, at), 1, columns, n = n_columns);
         recall_sums(l, kept, emit_op2(e, KIR_mul, at, emit_index(e, n_columns)), p, n_columns);
     }
-    lower_roots(l, false, p, (unsigned)n_rows * n_columns);
+    store_roots(l, b, g->roots.n, p, n);
     if (kept) emit_end(e);
     l->rows_ahead = 0;
 }
 
-/* Arrays for the sums of a tile whose rows are written as one, in a loop. */
-static const KirId *arrays_of_tile(Lower *l)
+/* A tensor is updated when all that read its old value have done so. */
+static bool is_updated(const Lower *l, IrId v)
+{
+    for (uint32_t i = 0; i < l->f->f->results.n; i++)
+        if (l->f->in_place.data[i] && l->f->f->results.data[i].value == v) return true;
+    return false;
+}
+
+/* Where roots are stored: behind the last product that they need. Where sums wait, only products themselves that nothing
+   else is computed from. */
+static const uint32_t *find_behind(Lower *l)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    uint32_t n = g->roots.n, *behind = ARENA_ARRAY(l->arena, uint32_t, n);
+    for (uint32_t r = 0; r < n; r++) {
+        IrId v = g->roots.data[r];
+        behind[r] = l->f->stored.data[v] ? n : NO_ROOT;
+        if (behind[r] == NO_ROOT || is_updated(l, v)) continue;
+        for (uint32_t i = 0; i < n; i++) {
+            bool product = group_kind_of(l->f->f, l->f->m, g->roots.data[i]) == GROUP_PRODUCT;
+            if (product && group_depends(l->f, l->g, v, g->roots.data[i])) behind[r] = i;
+        }
+        for (uint32_t i = 0; i < n && l->s.kept; i++)
+            if (behind[r] != r || (i != r && group_depends(l->f, l->g, g->roots.data[i], v))) behind[r] = n;
+    }
+    return behind;
+}
+
+/* Arrays for the sums of a tile that wait. NULL: none does. */
+static const KirId *arrays_of_tile(Lower *l, const uint32_t *behind)
 {
     const Group *g = &l->f->groups.data[l->g];
     int64_t points = l->s.rows * l->s.vectors;
     KirId *kept = ARENA_ARRAY(l->arena, KirId, g->roots.n);
-    if (!l->s.kept) return NULL;
+    bool any = false;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
-        bool sum = group_kind_of(l->f->f, l->f->m, v) == GROUP_PRODUCT && !group_root_is_narrow(l->f, g, v);
+        bool waits = l->s.kept && behind[i] != i && group_kind_of(l->f->f, l->f->m, v) == GROUP_PRODUCT;
         KirType t = kir_type(kir_base_of(fused_op(l->f, v)->type.dtype), 1);
-        kept[i] = sum ? emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = t, .i = points * l->s.lanes}) : KIR_NONE;
+        kept[i] = waits ? emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = t, .i = points * l->s.lanes}) : KIR_NONE;
+        any |= waits;
     }
-    return kept;
+    return any ? kept : NULL;
 }
 
 /* Tiles of the block's rows, then the rows that are left one by one. */
@@ -234,10 +290,10 @@ static void panel(Lower *l, const Point *columns, unsigned n_columns, void *user
     Emit *e = &l->e;
     const RowBlock *b = user;
     KirId row = emit_for(e, b->first, b->middle, l->s.rows, KIR_SEQ, "tiles of rows");
-    tile(l, b->kept, row, l->s.rows, columns, n_columns);
+    tile(l, b, true, row, columns, n_columns);
     emit_end(e);
     row = emit_for(e, b->middle, b->last, 1, KIR_SEQ, "rows that are left");
-    tile(l, NULL, row, 1, columns, n_columns);
+    tile(l, b, false, row, columns, n_columns);
     emit_end(e);
 }
 
@@ -245,7 +301,8 @@ void lower_product_rows(Lower *l, IrId space)
 {
     Emit *e = &l->e;
     const Group *g = &l->f->groups.data[l->g];
-    RowBlock b = {.kept = arrays_of_tile(l)};
+    RowBlock b = {.behind = find_behind(l)};
+    b.kept = arrays_of_tile(l, b.behind);
     KirId rows = lower_count(l, plan_count(l->f->m, space)), size = emit_index(e, l->s.block);
     KirId width = emit_index(e, l->s.rows);
     l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = l->s.block, .max = INT64_MAX};

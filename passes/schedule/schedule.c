@@ -12,6 +12,7 @@
 
 /* of products */
 enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 };
+enum { LEAST_KEPT = 16 }; /* elements that each summed, of products whose sums wait in private arrays */
 /* rows: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks;
    fewer where very many threads want some */
 enum { PRODUCT_BLOCK = 96 };
@@ -65,18 +66,24 @@ static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, 
 }
 
 /* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums
-   of products side by side are all there until the last is done, and so are their panels of columns in the first
-   cache. */
+   of one product leave the registers before the next one has them, as results or to private arrays. Sums that are wanted
+   together share the registers, and their panels of columns the first cache, where so few elements are summed that a sum
+   costs less than its way to an array and back, and on GPUs, whose arrays are far away. */
 static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
-    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(f, &g->nest, s);
+    int64_t reduced, each = vectors_each(f, &g->nest, s), together = 1;
     int64_t sums = machine_sums(f->machine, narrow), panel = machine_panel(f->machine, narrow);
+    unsigned products = group_products(f, g, &reduced);
+    if (products > 1) together = group_products_together(f, f->group_of.data[g->roots.data[0]]);
+    if (products > 1 && f->machine->warps > 1) together = products;
+    s->kept = together > 1 && f->machine->warps == 1 && reduced >= LEAST_KEPT * products;
+    if (s->kept || !together) together = 1;
     int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
-    while (products > 1 && panel > 1 &&
-           (panel * column > machine_panels_room(f->machine) || panel * products * each * LEAST_BESIDE > sums))
+    while (together > 1 && panel > 1 &&
+           (panel * column > machine_panels_room(f->machine) || panel * together * each * LEAST_BESIDE > sums))
         panel--;
     s->vectors = panel_of(f, &g->nest, s, panel);
-    s->rows = sums / each / s->vectors / (products ? products : 1);
+    s->rows = sums / each / s->vectors / together;
     /* of few columns the more threads have some rows */
     int64_t most = s->vectors == 1 && f->machine->warps > 1 ? SHORT_ROWS : MOST_ROWS;
     if (s->rows > most) s->rows = most;
@@ -354,7 +361,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
     if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
     ICE_UNLESS(s.grain >= 1 && !(s.staged & (s.staged - 1)));
-    s.kept = s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
+    s.kept |= s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
     s.woven = vectors ? woven_registers(f) : 0;
     s.unroll = MOST_UNROLLED;
     /* whose tiles go over the same few rows */

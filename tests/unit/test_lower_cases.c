@@ -222,6 +222,38 @@ static void test_narrow(void)
     arena_free(a);
 }
 
+/* Products side by side. The sums of two that are wanted together wait in arrays, of those that are not none does; what is
+   there is stored before the next product, but a tensor is updated when all that reads its old value is there. */
+static void test_beside(const char *name, const char *body, unsigned arrays)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[4];
+    StrBuf kernels = {.arena = a};
+    const char *text = arena_printf(
+        a,
+        "tensor r : input node[F] f32\ntensor t : state node[K] f32 init const(0)\n"
+        "func forward(x = @x, w = @w, r = @r, t = @t) {\n  %%0 = arg 0 : node[F] f32\n  %%1 = arg 1 : [F,K] f32\n"
+        "  %%2 = arg 2 : node[F] f32\n  %%3 = arg 3 : node[K] f32\n  %%4 = contract %%0, %%1 : node[K] f32\n"
+        "  %%5 = contract %%2, %%1 : node[K] f32\n%s}\n",
+        body);
+    check_begin();
+    HostPlan *one = plan_text(a, text, NULL, &m), *many = plan_text(a, text, "fuse", &m);
+    for (uint32_t k = 0; one && k < one->kernels.n; k++) kir_print(plan_kernel(one, k, false), &kernels);
+    if (one && many) {
+        unsigned n = times_in(strbuf_cstr(&kernels), "alloc f32 96");
+        check(n == arrays, "%u arrays of six rows, wanted %u, in:\n%s", n, arrays, strbuf_cstr(&kernels));
+        EvalWorld *w = hub_world(a, m, 203, 50);
+        PlanRun x = run_func(a, one, m, w, 0, args), y = run_func(a, many, m, w, 0, args), z = x;
+        z.narrow = true;
+        const char *why = plan_run(&z);
+        check(!why, "%s", why);
+        if (same_numbers(&x, &y, 3)) same_numbers(&x, &z, 3);
+    }
+    check_end(name);
+    arena_free(a);
+}
+
 /* A product plus a number per row, which a sum over dims gives: two kernels, whose rows are walked in other orders. */
 static void test_epilogue_of_rows(void)
 {
@@ -441,6 +473,30 @@ static void test_row_values(void)
                                NULL, &m);
     if (plan) CHECK(plan->programs.data[0]->steps.n == 1 && plan->kernels.n == 1 && plan->programs.n == 2);
     check_end("lower: rows are normalised in one kernel, which two functions share");
+    arena_free(a);
+}
+
+/* Sums by target and by source and a product of each: the second sum waits until the first product is there. */
+static void test_late(void)
+{
+    static const char text[] =
+        "func forward(s = @s, r = @r, t = @t) {\n  %0 = arg 0 : edge[K] f32\n  %1 = arg 1 : [K,F] f32\n"
+        "  %2 = arg 2 : [K,F] f32\n  %3 = reduce_sum %0 via edge.dst : node[K] f32\n  %4 = reduce_sum %0 via edge.src "
+        ": node[K] f32\n"
+        "  %5 = contract %3, %1 : node[F] f32\n  %6 = contract %4, %2 : node[F] f32\n"
+        "  return y = %5\n  return z = %6\n}\n";
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(
+        a,
+        arena_printf(a, "tensor r : state [K,F] f32 init const(0)\ntensor t : state [K,F] f32 init const(0)\n%s", text),
+        "connect", &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strcmp(peak, "64*node bytes"), "peak is %s", peak);
+    }
+    check_end("lower: a value is computed no earlier than what wants it, where that takes less memory");
     arena_free(a);
 }
 
@@ -859,6 +915,16 @@ int main(void)
     test_nearest();
     test_epilogue();
     test_long_epilogue();
+    test_beside(
+        "lower: products that are wanted together wait in arrays, and one that is not is stored at once",
+        "  %6 = add %2, %0 : node[F] f32\n  %7 = contract %6, %1 : node[K] f32\n  %8 = add %4, %7 : node[K] f32\n"
+        "  %9 = mul %8, %3 : node[K] f32\n  %10 = add %8, %3 : node[K] f32\n"
+        "  return y = %9\n  return z = %5\n  return u = %10 -> @t\n",
+        2);
+    test_beside("lower: products that are not wanted together need no arrays, and a tensor is updated last",
+                "  %6 = add %4, %3 : node[K] f32\n  %7 = mul %5, %3 : node[K] f32\n  %8 = tanh %5 : node[K] f32\n"
+                "  return y = %7\n  return z = %8\n  return u = %6 -> @t\n",
+                0);
     test_narrow();
     test_epilogue_of_rows();
     test_flat_gradients();
@@ -868,6 +934,7 @@ int main(void)
     test_ahead();
     test_row_values();
     test_peak();
+    test_late();
     test_takeover();
     test_updates();
     test_association("lower: every sum has its association", NULL);
