@@ -12,7 +12,6 @@ import oracle
 
 WIDTHS = [1, 2, 2, 3, 3, 4, 7, 16, 33, 64]
 MOST = 40000  # elements of one value
-LARGEST = 1e3
 NEAREST = 1e-3  # a comparison nearer to a tie than this hangs on rounding in single precision
 
 
@@ -175,6 +174,7 @@ class Draw:
         self.given, self.keyed = [*ends, "edge"], ["node", "edge"] if not self.bipartite else ["edge"]
         self.made = list(self.space_py)
 
+    largest = 1e3  # of a value's elements
     quick = 0  # the share of its builds without LLVM's optimiser
     nameable = [None, "graph"]  # spaces that have a name wherever they are spoken of
 
@@ -236,7 +236,7 @@ class Draw:
         if kind == "float":
             finite = x.detach()[torch.isfinite(x)]
             known = not bool(x.isnan().any()) if self.poles else len(finite) == x.numel()
-            if not known or len(finite) and float(finite.abs().max()) > LARGEST or oracle.Watch.least < NEAREST:
+            if not known or len(finite) and float(finite.abs().max()) > self.largest or oracle.Watch.least < NEAREST:
                 raise Refused("numbers")
         # a derivative that is 0 because its parts cancel is a rounding error elsewhere
         v.rounded = "derivative(" in v.py or any(getattr(a, "rounded", False) for a in v.args)

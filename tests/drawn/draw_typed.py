@@ -50,6 +50,7 @@ class Typed(draw.Draw):
            ("table", 4), ("norm", 2), ("grad", 3), ("adjoint", 1), ("random", 2), ("over", 16), ("grouped", 5), ("relational", 4), ("turns", 8), ("relations", 16),
            ("combine", 8), ("attend", 4), ("weigh", 4), ("attend_edges", 4)]
 
+    largest = 30  # scores are products of values, and a softmax's derivative loses the digits of large ones
     quick = 0.9
 
     # ---- the schema and its data ----

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Draws programs, builds each as a library, and compares its outputs and gradients with torch (oracle.py).
 
-usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--typed]
+usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--typed] [--write DIR]
 A seed says the program, its data and how it is built: f32 or f64, for which CPU and machine, with which passes. --all builds it in every
-such way. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
+such way. --typed: programs with a schema (draw_typed.py); --write: none is built, each is a file in DIR for `test_programs files`. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
 The last line is `N programs, N wrong, N refused`; refused ones are faults of the generator."""
 import argparse
 import ctypes as C

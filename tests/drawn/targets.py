@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Draws programs with a schema as executables that train, and compares what one thread, three, and the device that the CPU plays (`--target shim`, the CUDA
-text of the kernels, lane by lane) save: loss and parameters after two steps, to the bit. Parameters are all inputs of nodes, too.
+text of the kernels, lane by lane) save: loss and parameters after two steps, to the bit, and those in f64 with two steps of torch (oracle.py). Parameters are
+all inputs of nodes, too; integers of edges and of nodes are maps of the data, which libraries do not have.
 
 usage: tests/drawn/targets.py [--from A] [--count N] [--build BUILD]
 The last line is `N programs, N wrong`."""
@@ -18,6 +19,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, ".."), os.path.join(HERE, "..", "golden
 import devices  # noqa: E402
 import draw_typed  # noqa: E402
 import run  # noqa: E402
+import tensors  # noqa: E402
 from toy import store  # noqa: E402
 
 
@@ -35,23 +37,48 @@ def compare(p, gnnc, box):
                            "--target", "shim", "--quick", "-o", program])
     if rc:
         return "the build ends with %s: %s" % (rc, err[-600:])
-    for where, flags in (("cpu", ["--threads", "3", "--blas", "off"]), ("shim", [])):
-        why = devices.compare(devices.run, program, os.path.join(box, "data"), box, "shim", 2) if where == "shim" else threads(program, box, flags)
+    if dtype == "f64" and not any(getattr(v, "random", None) for v in items):
+        why = beside_torch(p, items, w, given, program, box)
         if why:
-            return "%s %s: %s" % (dtype, " ".join([where, *flags]), why)
-    return None
+            return "f64 beside torch: " + why
+    why = threads(program, box) or devices.compare(devices.run, program, os.path.join(box, "data"), box, "shim", 2)
+    return why and "%s: %s" % (dtype, why)
 
 
-def threads(program, box, flags):
+def beside_torch(p, items, w, given, program, box):
+    """What two steps of torch from the same parameters say otherwise."""
     saved = []
-    for k, more in enumerate((["--threads", "1", "--blas", "off"], flags)):
-        at = os.path.join(box, "t%d.st" % k)
-        rc, err = devices.run([program, "train", "--data", os.path.join(box, "data"), "--save", at, *more])
+    for epochs in ("0", "2"):
+        at = os.path.join(box, "at.st")
+        rc, err = devices.run([program, "train", "--data", os.path.join(box, "data"), "--epochs", epochs, "--save", at])
+        if rc:
+            return "train ends with %s: %s" % (rc, err[-300:])
+        saved.append(tensors.read(at))
+    params = {v: run.stored_name(v) for v in p.inputs("param") + p.learned()}
+    for v, name in params.items():
+        given[v] = torch.as_tensor(saved[0][name].copy().reshape(given[v].shape))
+    given = {v: x.float().double() if v.kind == "float" and v not in params else x for v, x in given.items()}
+    for _ in range(2):
+        said = run.Said(p, items, w, given, 0, torch.float64)
+        if said.least < run.draw.NEAREST or said.ties:
+            return None
+        loss = sum(torch.tanh(said.ns[v.name]).sum() for v in p.results)
+        grads = torch.autograd.grad(loss, [said.ns[v.name] for v in params], allow_unused=True) if loss.requires_grad else [None] * len(params)
+        given.update({v: given[v] if d is None else given[v] - 0.05 * d for v, d in zip(params, grads)})
+    wrong = [run.off(name, saved[1][name], given[v], given[v], "f64") for v, name in params.items()]
+    return "; ".join(filter(None, wrong))
+
+
+def threads(program, box):
+    saved = []
+    for n in ("1", "3"):
+        at = os.path.join(box, "t.st")
+        rc, err = devices.run([program, "train", "--data", os.path.join(box, "data"), "--save", at, "--threads", n, "--blas", "off"])
         if rc:
             return "train ends with %s: %s" % (rc, err[-300:])
         with open(at, "rb") as f:
             saved.append(f.read())
-    return None if saved[0] == saved[1] else "other bits than on one thread"
+    return None if saved[0] == saved[1] else "three threads give other bits than one"
 
 
 def campaign(gnnc, seeds):
