@@ -161,6 +161,8 @@ class Typed(draw.Draw):
 
     def op_grouped(self):
         """A matrix for each kind of row."""
+        if self.poles:
+            raise Refused("a table counts as read whole")
         v = self.pick(lambda v: v.dims and v.space in self.keyed)
         key, d = self.key(v.space), v.dims[-1]
         out = self.rng.choice([x for x in self.letters + ["C"] if x not in v.dims + (key.kind,)] or [None])
@@ -174,8 +176,8 @@ class Typed(draw.Draw):
     def op_relational(self):
         """A reduction by target and kind, a matrix for each kind, and the sum over kinds."""
         g, form = self.scope.graph, self.rng.choice(["sum", "mean", "max", "min"])
-        if g.edge not in self.keyed:
-            raise Refused("no relation at hand")
+        if g.edge not in self.keyed or self.poles:
+            raise Refused("no relation at hand, or a table that counts as read whole")
         v = self.edges(lambda v: len(v.dims) == 1)
         key, d = self.key(g.edge), v.dims[0]
         out = self.rng.choice([x for x in self.letters + ["C"] if x not in (d, key.kind)] or [None])
