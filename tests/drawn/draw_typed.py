@@ -200,7 +200,7 @@ class Typed(draw.Draw):
         made.args, made.needs = list(args), list(needs)
         return made
 
-    def weights(self, stored, dims, start="glorot"):
+    def weights(self, stored, dims):
         w = self.input(None, dims, source="param")
         w.hidden, w.stored = True, stored
         return w
