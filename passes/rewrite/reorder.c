@@ -62,6 +62,7 @@ static void fill_pool(Reorder *r, const IrFunc *old)
         if (old->ops.data[v].op == IR_OP_route || (old->ops.data[v].op == IR_OP_arg && !reorder_is_input(r, v)))
             reorder_acquire(r, v, &ignored);
     for (uint32_t i = 0; i < old->results.n; i++) reorder_acquire(r, old->results.data[i].value, &ignored);
+    for (IrId v = 0; v < old->ops.n; v++) reorder_keep_winners(r, v);
     ICE_UNLESS(r->facts.n == old->ops.n && r->values.n == old->ops.n);
     r->total = r->work = ignored.time;
     for (uint32_t i = 0; i < r->inputs.n; i++)

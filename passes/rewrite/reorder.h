@@ -143,6 +143,8 @@ IrId reorder_guard_sum(Reorder *r, IrId v, IrId sum);
 
 /* The value y with v = gather y via map; v itself if it is unit; IR_NONE if v depends on anything else. */
 IrId reorder_lift(Reorder *r, IrId v, IrId map);
+/* Where v compares values with an extreme of others that hold the same numbers, both stay as they are made. */
+void reorder_keep_winners(Reorder *r, IrId v);
 /* The first map through which something that v is computed from in its space was gathered; IR_NONE. */
 IrId reorder_lift_map(const Reorder *r, IrId v);
 /* Rules: a value equal to op v, or IR_NONE. */

@@ -25,6 +25,44 @@ static bool may_lift(const Reorder *r, const IrOp *op, IrId map)
     return !ro_map(r, map)->partial || traits & (T_ZERO | T_LINEAR) || op->op == IR_OP_contract;
 }
 
+/* ---- winners ----
+   Which elements have the maximum of their row is known by equality. What is compared may have been moved to the rows, away from what
+   the maximum is taken of: then neither may change its bits. */
+
+static bool is_gathered(const Reorder *r, IrId v, IrId map)
+{
+    for (IrId u = 0; u < r->b.f->ops.n; u++) {
+        const IrOp *op = ro_op(r, u);
+        if (r->values.data[u].uses && op->op == IR_OP_gather && op->attr.map == map && op->args[0] == v) return true;
+    }
+    return false;
+}
+
+/* Pins v and what it is made of, down to what the elements and their rows share: what is gathered. */
+static void keep_bits(Reorder *r, IrId v, IrId map)
+{
+    const IrOp *op = ro_op(r, v);
+    bool moves = ir_ops[op->op].traits & (T_MAP | T_DIMS) && op->n_args;
+    if (!moves || op->type.space == IR_UNIT || ro_knows(r, v, RO_PINNED) || is_gathered(r, v, map)) return;
+    r->facts.data[v] |= RO_PINNED;
+    for (uint32_t k = 0; k < op->n_args; k++) keep_bits(r, op->args[k], map);
+}
+
+void reorder_keep_winners(Reorder *r, IrId v)
+{
+    IrOp op = *ro_op(r, v);
+    for (uint32_t k = 0; op.op == IR_OP_eq && k < 2; k++) {
+        const IrOp *best = ro_op(r, op.args[1 - k]);
+        if (best->op == IR_OP_gather) best = ro_op(r, best->args[0]);
+        if ((best->op != IR_OP_reduce_max && best->op != IR_OP_reduce_min) || best->args[0] == op.args[k]) continue;
+        IrId map = best->attr.map, among = best->args[0];
+        keep_bits(r, op.args[k], map);
+        keep_bits(r, among, map);
+    }
+}
+
+/* ---- lifting ---- */
+
 static IrId lift_op(Reorder *r, IrId v, IrId map, int depth)
 {
     IrOp op = *ro_op(r, v);
@@ -33,10 +71,15 @@ static IrId lift_op(Reorder *r, IrId v, IrId map, int depth)
         if ((args[k] = lift(r, op.args[k], map, depth - 1)) == IR_NONE) return IR_NONE;
     ICE_UNLESS(op.type.space == ro_map(r, map)->from);
     op.type.space = ro_map(r, map)->to;
-    if (!r->has_grad) return ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    if (!r->has_grad) {
+        IrId made = ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+        if (made != IR_NONE) reorder_keep_winners(r, made);
+        return made;
+    }
     for (uint32_t k = 0; k < op.n_args; k++)
         args[k] = reorder_harmless(r, op.op, k, args[k], map, ro_op(r, op.args[k])->op == IR_OP_gather);
     IrId made = ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    if (made != IR_NONE) reorder_keep_winners(r, made);
     if (made != IR_NONE && ro_knows(r, made, FACT_IN_RANGE)) r->facts.data[made] |= FACT_SMALL | FACT_CALM;
     return made;
 }

@@ -12,7 +12,6 @@ import oracle
 
 WIDTHS = [1, 2, 2, 3, 3, 4, 7, 16, 33, 64]
 MOST = 40000  # elements of one value
-LARGEST = 1e3
 NEAREST = 1e-3  # a comparison nearer to a tie than this hangs on rounding in single precision
 
 
@@ -118,6 +117,13 @@ def data_graph(rng, kind, n_graphs, bipartite, torch_rng):
     """The data's graph: sizes and shapes that programs meet, by kind."""
     n = {"one": 1, "hub": rng.randint(2, 6), "large": rng.randint(20, 70)}.get(kind, rng.randint(2, 14))
     m = rng.randint(1, 12) if bipartite else n
+    ends = data_edges(rng, kind, n, m, not bipartite)
+    of = sorted(rng.randrange(n_graphs) for _ in range(n))
+    return oracle.Graph(n, m, [s for s, d in ends], [d for s, d in ends], of, n_graphs)
+
+
+def data_edges(rng, kind, n, m, loops):
+    """Pairs of one of n sources and one of m targets."""
     n_edges = {"bare": 0, "one": rng.randint(0, 3), "hub": 3000, "large": rng.randint(60, 400)}.get(kind, rng.randint(1, 4 * n))
     ends = [(rng.randrange(n), rng.randrange(m)) for _ in range(n_edges)]
     if kind == "hub":
@@ -127,11 +133,10 @@ def data_graph(rng, kind, n_graphs, bipartite, torch_rng):
         ends = [(s, d % max(1, m // 3)) for s, d in ends]
     if ends and rng.random() < 0.5:
         ends += [ends[rng.randrange(len(ends))] for _ in range(2)]  # parallel
-    if ends and not bipartite and rng.random() < 0.5:
+    if ends and loops and rng.random() < 0.5:
         ends += [(v, v) for v in (rng.randrange(n),) * rng.randint(1, 2)]  # loops
     rng.shuffle(ends)
-    of = sorted(rng.randrange(n_graphs) for _ in range(n))
-    return oracle.Graph(n, m, [s for s, d in ends], [d for s, d in ends], of, n_graphs)
+    return ends
 
 
 GRAPHS = ["plain"] * 6 + ["sparse"] * 4 + ["one", "bare", "hub", "large"]
@@ -155,15 +160,41 @@ class Draw:
         self.sizes.update({d: rng.choice([1, 2, 3, 4]) for d in ("R", "C")})
         self.letters = letters
         self.n_ids, self.defs, self.values, self.graphs, self.drawn_keys = 0, [], [], [], {}
-        self.g = Graph(0, "g", "src" if self.bipartite else "node", "dst" if self.bipartite else "node", "edge")
-        self.scope = self.top = Scope(self.g)
         self.data_seed = rng.randrange(1 << 30)
-        self.space_py = {"node": "g.n_src", "src": "g.n_src", "dst": "g.n_dst", "edge": "g.edges()", "graph": "g.n_graphs"}
-        self.ns = self.names(data_graph(random.Random(self.data_seed), self.kind, self.n_graphs, self.bipartite, None), torch.float64)
+        self.spaces()
+        self.scope = self.top = Scope(self.g)
+        self.ns = self.names(self.data(random.Random(self.data_seed), self.kind), torch.float64)
         self.draw()
 
-    @staticmethod
-    def names(g, dtype):
+    def spaces(self):
+        """The graph at hand, the spaces that inputs may have, and the number of rows of each in torch; integers are given to those of `keyed`."""
+        ends = ["src", "dst"] if self.bipartite else ["node", "node"]
+        self.g = Graph(0, "g", *ends, "edge")
+        self.space_py = {"node": "g.n_src", "src": "g.n_src", "dst": "g.n_dst", "edge": "g.edges()", "graph": "g.n_graphs"}
+        self.given, self.keyed = [*ends, "edge"], ["node", "edge"] if not self.bipartite else ["edge"]
+        self.made = list(self.space_py)
+
+    largest = 1e3  # of a value's elements
+    quick = 0  # the share of its builds without LLVM's optimiser
+    nameable = [None, "graph"]  # spaces that have a name wherever they are spoken of
+
+    def data(self, rng, kind):
+        return data_graph(rng, kind, self.n_graphs, self.bipartite, None)
+
+    def described(self, g):
+        """What library.on_graph takes."""
+        return g.n_src, g.n_dst, g.src.tolist(), g.dst.tolist(), g.n_graphs, g.of.tolist() if g.n_graphs > 1 else None
+
+    def topology(self, g):
+        """Rows of each space of nodes of these data, and their graphs: the space of edges, those of the ends, the graph."""
+        return {self.g.src: g.n_src, self.g.dst: g.n_dst}, [(self.g.edge, self.g.src, self.g.dst, g)]
+
+    def data_kinds(self):
+        """Which kinds of graphs the program may be run on."""
+        pairs = any(isinstance(v, Graph) and v.py and v.py.startswith(("line", "siblings", "complete")) for v in items(self))
+        return GRAPHS if max(self.sizes.values()) < 16 and not pairs else ["plain", "sparse", "one", "bare"]
+
+    def names(self, g, dtype):
         ns = {k: getattr(oracle, k) for k in dir(oracle) if not k.startswith("_")}
         ns.update(g=g, D=dtype, num_=lambda c, d: torch.full((), c, dtype=d))
         return ns
@@ -174,8 +205,8 @@ class Draw:
         self.n_ids += 1
         return self.n_ids
 
-    def rows(self, space):
-        return 1 if space is None else eval(self.space_py[space], self.ns)
+    def rows(self, space, names=None):
+        return 1 if space is None else eval(self.space_py[space], names or self.ns)
 
     def width(self, dims):
         n = 1
@@ -192,7 +223,7 @@ class Draw:
         dims = tuple(dims)
         self.fits(space, dims)
         g = self.scope.graph
-        if more.get("typed") and space not in (None, "graph", g.edge, g.src, g.dst):
+        if more.get("typed") and space not in self.nameable + [g.edge, g.src, g.dst]:
             raise Refused("a type of another graph")
         v = Value(self.id(), space, dims, gnn, py, args, self.scope, kind)
         for k, x in more.items():
@@ -205,7 +236,7 @@ class Draw:
         if kind == "float":
             finite = x.detach()[torch.isfinite(x)]
             known = not bool(x.isnan().any()) if self.poles else len(finite) == x.numel()
-            if not known or len(finite) and float(finite.abs().max()) > LARGEST or oracle.Watch.least < NEAREST:
+            if not known or len(finite) and float(finite.abs().max()) > self.largest or oracle.Watch.least < NEAREST:
                 raise Refused("numbers")
         # a derivative that is 0 because its parts cancel is a rounding error elsewhere
         v.rounded = "derivative(" in v.py or any(getattr(a, "rounded", False) for a in v.args)
@@ -241,7 +272,7 @@ class Draw:
         self.fits(space, dims)
         source = source or ("param" if kind == "float" and space is None and self.rng.random() < 0.3 else "input")
         v = Value(self.id(), space, dims, None, None, [], self.top, kind)
-        v.source, v.name = source, "%s%d" % ({"node": "x", "src": "x", "dst": "z", "edge": "e", "graph": "y", None: "M"}[space] if source == "input" else "W", v.id)
+        v.source, v.name = source, "%s%d" % ({"n": "x", "s": "x", "d": "z", "e": "e", "g": "y", "": "M"}[(space or "")[:1]] if source == "input" else "W", v.id)
         if kind != "float":
             v.name = "i%d" % v.id
         self.ns[v.name] = self.input_data(v, self.data_seed, self.ns)
@@ -281,7 +312,7 @@ class Draw:
                 return self.pick(lambda v: v.space == space and test(v))
         except Refused:
             pass
-        if space in ("node", "src", "dst", "edge", "graph", None):
+        if space is None or space in self.made:
             v = self.input(space, dims)
             if test(v):
                 return v
@@ -378,7 +409,7 @@ class Draw:
         return self.make(v.space, v.dims, form[0] % ("{0}", "{0}"), form[1] % ("{0}", "{0}"), [v])
 
     def op_cross_entropy(self):
-        v = self.pick(lambda v: v.dims == ("C",) and v.space in ("node", "edge", "graph"))
+        v = self.pick(lambda v: v.dims == ("C",) and v.space in self.keyed + ["graph"])
         y = self.key_of(v.space, "C")
         return self.make(v.space, (), "cross_entropy({0}, {1})", "nnf.cross_entropy({0}, {1}, reduction='none')", [v, y])
 
@@ -483,7 +514,7 @@ class Draw:
             v = self.pick(lambda v: v.space in spaces)
             name, rows, to = "readout_%s", spaces[v.space], "graph"
         key = None
-        if keyed and form != "readout" and rng.random() < 0.12 and v.space in ("node", "edge"):
+        if keyed and form != "readout" and rng.random() < 0.12 and v.space in self.keyed:
             key = self.key(v.space)
         return v, form, name, rows, to, key
 
@@ -577,9 +608,9 @@ class Draw:
     def op_softmax(self):
         form = self.rng.choice(["in", "out"])
         v, g = self.edges(), self.scope.graph
-        if g is self.g and self.rng.random() < 0.3:
-            key = self.key("edge")
-            return self.make(g.edge, v.dims, "softmax_%s({0}, by = {1})" % form, "%ss(g, {1}, %d).softmax({0})" % (form, self.sizes[key.kind]), [v, key])
+        if g.edge in self.keyed and self.rng.random() < 0.3:
+            key = self.key(g.edge)
+            return self.make(g.edge, v.dims, "softmax_%s({0}, by = {1})" % form, "%ss(%s, {1}, %d).softmax({0})" % (form, g.name, self.sizes[key.kind]), [v, key])
         return self.make(g.edge, v.dims, "softmax_%s({0})" % form, "%ss(%s).softmax({0})" % (form, g.name), [v])
 
     def op_count(self):
@@ -683,7 +714,7 @@ class Draw:
         if self.poles:
             raise Refused("a table counts as read whole")
         letter = self.rng.choice("RC")
-        space = self.rng.choice(["node", "edge"]) if not self.bipartite else "edge"
+        space = self.rng.choice(self.keyed)
         i = self.key_of(space, letter)
         if self.rng.random() < 0.6:
             t = self.input(None, (letter,) + tuple(self.rng.sample(self.letters, 1)))
@@ -754,7 +785,7 @@ class Draw:
     def op_random(self):
         if not self.train or self.scope is not self.top:
             raise Refused("eval mode")
-        like = self.pick(lambda v: v.space in ("node", "edge", "src", "dst"))
+        like = self.pick(lambda v: v.space in self.given)
         form = self.rng.choice(["rand", "randn", "dropout"])
         text = {"rand": "rand({0})", "randn": "randn({0})", "dropout": "dropout(1 + 0 * detach({0}), 0.4)"}[form]
         py = "drawn({0}, %r, %r)" % (form, "d%d" % self.id())
@@ -882,16 +913,18 @@ class Draw:
             self.scope = scope
             return False
 
-    def draw(self):
-        rng = self.rng
-        nodes = [self.g.src, self.g.dst, "edge"]
-        for _ in range(rng.randint(1, 2)):
+    def begin(self):
+        for _ in range(self.rng.randint(1, 2)):
             try:
-                self.input(rng.choice(nodes))
+                self.input(self.rng.choice(self.given))
             except Refused:
                 pass
+
+    def draw(self):
+        rng = self.rng
+        self.begin()
         self.grow(rng.choice(self.steps))
-        made = [v for v in self.top.values if not v.source and v.kind == "float" and v.space in (None, "node", "src", "dst", "edge", "graph")]
+        made = [v for v in self.top.values if not v.source and v.kind == "float" and (v.space is None or v.space in self.made)]
         read = {a for v in self.values for a in v.args}
         last = [v for v in made if v not in read] or made[-1:]
         last.sort(key=lambda v: len(ancestors([v])) + rng.random())
@@ -998,27 +1031,32 @@ class Printer:
             if v.scope is not scope or getattr(v, "source", None):
                 continue
             if isinstance(v, Instance):
-                lines.append("%s = %s" % (v.name, v.gnn))
+                lines.append("%s = %s" % (v.name, v.gnn.format(*[self.ref(a) for a in v.args])))
             elif isinstance(v, Graph):
                 lines.append("graph %s = %s" % (v.name, v.gnn.format(*[self.ref(a) for a in v.args])))
             elif self.is_named(v):
                 here = v.scope.graph
-                space = "edge" if v.space == here.edge else "node" if v.space == here.src and not self.p.bipartite else v.space
+                space = v.space if v.space in self.p.nameable else "edge" if v.space == here.edge else "node" if v.space == here.src and not self.p.bipartite else v.space
                 typed = ": " + self.type(space, v.dims) if v.typed else ""
                 lines.append("%s%s = %s" % (v.name, typed, self.expr(v)))
         return "".join(line + "\n" for line in lines)
 
     def program(self):
         p = self.p
+        results = [self.type(v.space, o) for v, o in zip(p.results, p.orders)]
+        return self.model(p.inputs("input"), p.inputs("param"), results[0] if len(results) == 1 else "(%s)" % ", ".join(results), ", ".join(v.name for v in p.results))
+
+    def model(self, inputs, params, result, returned):
+        """Definitions and the model, whose result has this type, and is this text."""
+        p = self.p
         used = {getattr(v, "uses_def", None) for v in self.items}
         defs = [text for name, text in p.defs if name in used]
-        signature = ", ".join("%s: %s%s" % (v.name, self.type(v.space, v.dims), " index[%s]" % v.kind if v.kind != "float" else "") for v in p.inputs("input"))
-        results = [self.type(v.space, o) for v, o in zip(p.results, p.orders)]
-        params = "".join("param %s: %s = glorot\n" % (v.name, self.type(v.space, v.dims)) if v.dims else "param %s: %s = normal(0, 1)\n" % (v.name, self.type(v.space, v.dims))
-                         for v in p.inputs("param") if not v.hidden)
+        signature = ", ".join("%s: %s%s" % (v.name, self.type(v.space, v.dims), " index[%s]" % v.kind if v.kind != "float" else "") for v in inputs)
+        params = "".join("param %s: %s = glorot\n" % (v.name, self.type(v.space, v.dims)) if v.dims and not v.space else "param %s: %s = normal(0, 1)\n" % (v.name, self.type(v.space, v.dims))
+                         for v in params if not v.hidden)
         body = params + self.block(p.top)
         return "".join(d + "\n\n" for d in defs) + "model net(%s) -> %s {\n%s  return %s\n}\n" % (
-            signature, results[0] if len(results) == 1 else "(%s)" % ", ".join(results), indent(body), ", ".join(v.name for v in p.results))
+            signature, result, indent(body), returned)
 
 
 def indent(text):

@@ -83,22 +83,23 @@ def off(name, found, wanted, may_overflow=True):
 
 # ---- spots ----
 
-def component(g, bipartite, rng):
-    """The rows of src, dst and edge that hang together with one that is chosen; None: all do."""
-    n = g.n_src + (g.n_dst if bipartite else 0)
-    src, dst = g.src.numpy(), g.dst.numpy() + (g.n_src if bipartite else 0)
-    mine = np.zeros(n, bool)
-    mine[rng.randrange(n)] = True
-    while True:
-        before = mine.sum()
-        hit = mine[src] | mine[dst]
-        mine[src[hit]] = mine[dst[hit]] = True
-        if mine.sum() == before:
-            break
-    if mine.all():
+def component(nodes, graphs, rng):
+    """The rows of each space that hang together with one that is chosen; None: all do. See Draw.topology."""
+    mine = {space: np.zeros(n, bool) for space, n in nodes.items()}
+    some = [space for space, n in nodes.items() if n]
+    if not some:
         return None
-    rows = {"edge": mine[src] if len(src) else np.zeros(0, bool), "src": mine[:g.n_src], "node": mine[:g.n_src]}
-    rows["dst"] = mine[g.n_src:] if bipartite else rows["node"]
+    first = rng.choice(some)
+    mine[first][rng.randrange(nodes[first])] = True
+    ends = [(mine[src], g.src.numpy(), mine[dst], g.dst.numpy()) for _, src, dst, g in graphs]
+    before = 0
+    while before < (before := sum(int(m.sum()) for m in mine.values())):
+        for a, src, b, dst in ends:
+            hit = a[src] | b[dst]
+            a[src[hit]] = b[dst[hit]] = True
+    if all(m.all() for m in mine.values()):
+        return None
+    rows = {**mine, **{edge: a[src] for (edge, *_), (a, src, _, _) in zip(graphs, ends)}}
     return {space: torch.as_tensor(of) for space, of in rows.items()}
 
 

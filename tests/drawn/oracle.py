@@ -69,10 +69,11 @@ def reverse(g):
 
 
 def self_loops(g, policy):
+    both = min(g.n_src, g.n_dst)
     ends = list(zip(g.src.tolist(), g.dst.tolist()))
     last = {s: e for e, (s, d) in enumerate(ends) if s == d}
     stays = [e for e, (s, d) in enumerate(ends) if s != d or policy == "add" or policy == "keep" and last[s] == e]
-    fresh = {"keep": [v for v in range(g.n_src) if v not in last], "remove": []}.get(policy, range(g.n_src))
+    fresh = {"keep": [v for v in range(both) if v not in last], "remove": []}.get(policy, range(both))
     return g.with_edges([ends[e][0] for e in stays] + list(fresh), [ends[e][1] for e in stays] + list(fresh), stays + [-1] * len(fresh))
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Draws programs, builds each as a library, and compares its outputs and gradients with torch (oracle.py).
 
-usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--keep]
+usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--typed] [--write DIR]
 A seed says the program, its data and how it is built: f32 or f64, for which CPU and machine, with which passes, with LLVM's optimiser
-or not. --all builds it in every such way. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
+or not. --all builds it in every such way. --typed: programs with a schema (draw_typed.py); --write: none is built, each is a file in DIR for `test_programs files`. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
 The last line is `N programs, N wrong, N refused`; refused ones are faults of the generator."""
 import argparse
 import ctypes as C
@@ -22,6 +22,7 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "golden"))
 import draw  # noqa: E402
+import draw_typed  # noqa: E402
 import extreme  # noqa: E402
 import levels  # noqa: E402
 import library  # noqa: E402
@@ -46,16 +47,16 @@ class Way:
 
     def __str__(self):
         machine = "" if not self.machine else " --machine=" + (self.machine if "\n" not in self.machine else "{%s}" % "; ".join(self.machine.splitlines()))
-        return "--dtype=%s --cpu=%s%s%s%s" % (self.dtype, self.cpu, " --disable=" + ",".join(self.without) if self.without else "", machine,
-                                              " --quick" if self.quick else "")
+        without = " --disable=" + ",".join(self.without) if self.without else ""
+        return "--dtype=%s --cpu=%s%s%s%s" % (self.dtype, self.cpu, without, machine, " --quick" if self.quick else "")
 
     @staticmethod
-    def drawn(seed):
+    def drawn(seed, quick=0.75):
+        """quick: the share of builds without LLVM's optimiser, half of a build, which changes no bit."""
         rng = random.Random(seed * 31 + 7)
         kinds = levels.allowed()
         without = rng.choice([[], [], [], [], PASSES, [rng.choice(PASSES)], rng.sample(PASSES, 3)])
-        return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index), machine.drawn(seed),
-                   seed % 4 != 0)  # LLVM's optimiser, half of a build, changes no bit: one program in four has it
+        return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index), machine.drawn(seed), rng.random() < quick)
 
     @staticmethod
     def every():
@@ -114,9 +115,22 @@ class Said:
 
 def data_of(p, items, seed, kind):
     """A graph and a tensor for each input, of this seed."""
-    g = draw.data_graph(random.Random(seed), kind, p.n_graphs, p.bipartite, None)
+    g = p.data(random.Random(seed), kind)
     ns = p.names(g, torch.float64)
     return g, {v: p.input_data(v, seed, ns).detach() for v in items if getattr(v, "source", None)}
+
+
+def sizes(p):
+    """Those of the dims that its text names."""
+    return [(d, n) for d, n in p.sizes.items() if re.search(r"\b%s\b" % d, p.text())]
+
+
+def write(seeds, kind, folder):
+    """A file of each program, behind a line of its sizes, for `test_programs files`."""
+    for p in map(kind, seeds):
+        if p.results and not p.refusable():
+            with open(os.path.join(folder, "%d.gnn" % p.seed), "w") as f:
+                f.write("# %s\n%s" % (" ".join("%s=%d" % size for size in sizes(p)), p.text()))
 
 
 def limit():
@@ -125,11 +139,9 @@ def limit():
 
 def build(gnnc, p, way, out):
     """An object whose tables are called as the file `out` is, or None where the program is to be refused, and is."""
-    text = p.text()
     with open(out + ".gnn", "w") as f:
-        f.write(text)
-    sizes = ["--set=%s=%d" % (d, n) for d, n in p.sizes.items() if re.search(r"\b%s\b" % d, text)]
-    argv = [gnnc, "build", out + ".gnn", *sizes, "--dtype=" + way.dtype, "--cpu=" + way.cpu, "--emit=obj", "--prefix=" + os.path.basename(out), "-o", out + ".o"]
+        f.write(p.text())
+    argv = [gnnc, "build", out + ".gnn", *["--set=%s=%d" % size for size in sizes(p)], "--dtype=" + way.dtype, "--cpu=" + way.cpu, "--emit=obj", "--prefix=" + os.path.basename(out), "-o", out + ".o"]
     argv += (["--disable=" + ",".join(way.without)] if way.without else []) + (["--mode=train"] if p.train else []) + (["--quick"] if way.quick else [])
     if way.machine and "\n" in way.machine:
         with open(out + ".machine", "w") as f:
@@ -167,8 +179,8 @@ class Loaded(library.Library):
     def function(self, name):
         return getattr(self.lib, self.prefix + "_tables" if name == "tables" else "gnnrt_" + name)
 
-    def on(self, g, params):
-        self.on_graph(g.n_src, g.n_dst, g.src.tolist(), g.dst.tolist(), g.n_graphs, g.of.tolist() if g.n_graphs > 1 else None)
+    def on(self, described, params):
+        self.on_graph(*described)
         self.bind(params)
         self.function("context_set_random").restype = None
         self.function("context_set_random")(self.context, C.c_int64(RANDOM[0]), C.c_int64(RANDOM[1]))
@@ -230,7 +242,7 @@ class Run:
         self.dtype = {"f32": torch.float32, "f64": torch.float64}[way.dtype]
         self.g, self.given = data_of(p, items, seed, kind)
         self.drawn = {}
-        lib.on(self.g, self.params(self.given))
+        lib.on(p.described(self.g), self.params(self.given))
 
     @staticmethod
     def params(given):
@@ -261,7 +273,7 @@ class Run:
         out = self.run_library(self.given)
         for v, o in zip(self.p.results, out):
             if v.random:
-                self.drawn[v] = torch.as_tensor(o.reshape([rows_of(self.g, v)] + [self.p.sizes[d] for d in v.dims]))
+                self.drawn[v] = torch.as_tensor(o.reshape([self.p.rows(v.space, self.p.names(self.g, self.dtype))] + [self.p.sizes[d] for d in v.dims]))
         said = self.torch(self.given, torch.float64)
         if said.least < draw.NEAREST or not (self.p.poles and said.all(lambda x: x == x, self.items) or all(bool(torch.isfinite(x).all()) for x in said.arrays())):
             raise Skipped()
@@ -310,7 +322,7 @@ class Run:
     def spots(self):
         """Infinite and NaN numbers in one component of the graph."""
         rng = random.Random(self.seed + 11)
-        rows = extreme.component(self.g, self.p.bipartite, rng)
+        rows = extreme.component(*self.p.topology(self.g), rng)
         if rows is None:
             return
         data, spots = extreme.put_spots(self.given, rows, rng)
@@ -334,18 +346,12 @@ class Run:
                     compare("grad." + stored_name(v), v.space, True, found[v], said.grads[v].detach(), rough.grads[v].detach())
 
 
-def rows_of(g, v):
-    return {"node": g.n_src, "src": g.n_src, "dst": g.n_dst, "edge": g.edges()}[v.space]
-
-
 def check(p, way, path, name):
     """Raises Wrong for the first difference."""
     items = draw.items(p)
     lib = Loaded(path, name, way.dtype)
     rng = random.Random(p.seed + 5)
-    pairs = any(isinstance(v, draw.Graph) and v.py and v.py.startswith(("line", "siblings", "complete")) for v in items)
-    kinds = draw.GRAPHS if max(p.sizes.values()) < 16 and not pairs else ["plain", "sparse", "one", "bare"]
-    for seed, kind in [(p.data_seed, p.kind), (p.data_seed + 1, rng.choice(kinds))]:
+    for seed, kind in [(p.data_seed, p.kind), (p.data_seed + 1, rng.choice(p.data_kinds()))]:
         try:
             run = Run(p, items, lib, way, seed, kind)
             try:
@@ -377,10 +383,10 @@ class Program:
 
 def some(job):
     """(seed, state, text) of each of these seeds."""
-    seeds, gnnc, every, box, steps = job
+    seeds, gnnc, every, box, steps, kind = job
     torch.set_num_threads(1)
-    drawn = [draw.Draw(seed, *steps) for seed in seeds]
-    todo = [Program(p, way, "p%d_%d" % (p.seed, k)) for p in drawn if p.results for k, way in enumerate(Way.every() if every else [Way.drawn(p.seed)])]
+    drawn = [kind(seed, *steps) for seed in seeds]
+    todo = [Program(p, way, "p%d_%d" % (p.seed, k)) for p in drawn if p.results for k, way in enumerate(Way.every() if every else [Way.drawn(p.seed, p.quick)])]
     shared, objects = os.path.join(box, "b%d.so" % seeds[0]), []  # a name of its own: the loader keeps what it has loaded
     for t in todo:
         t.object = t.attempt(build, gnnc, t.p, t.way, os.path.join(box, t.name))
@@ -402,11 +408,11 @@ def some(job):
     return out
 
 
-def campaign(gnnc, seeds, jobs, every=False, steps=()):
+def campaign(gnnc, seeds, jobs, every=False, steps=(), kind=draw.Draw):
     """Yields (seed, state, text) of each program."""
     n = 1 if every else BATCH
     with tempfile.TemporaryDirectory(prefix="gnnc-drawn-") as box:
-        todo = [(seeds[i:i + n], gnnc, every, box, steps) for i in range(0, len(seeds), n)]
+        todo = [(seeds[i:i + n], gnnc, every, box, steps, kind) for i in range(0, len(seeds), n)]
         if jobs == 1:
             for job in todo:
                 yield from some(job)
@@ -424,13 +430,18 @@ def main():
     a.add_argument("--jobs", type=int, default=1)
     a.add_argument("--all", action="store_true")
     a.add_argument("--show", action="store_true")
+    a.add_argument("--typed", action="store_true")
+    a.add_argument("--write")
     opt = a.parse_args()
+    kind = draw_typed.Typed if opt.typed else draw.Draw
+    if opt.write:
+        return write(range(opt.first, opt.first + opt.count), kind, opt.write)
     if opt.show:
-        p = draw.Draw(opt.first)
-        print(p.text() + "\n" + p.torch_text() + "\n# %s %s %s" % (p.sizes, p.kind, Way.drawn(opt.first)))
+        p = kind(opt.first)
+        print(p.text() + "\n" + p.torch_text() + "\n# %s %s %s" % (p.sizes, p.kind, Way.drawn(opt.first, p.quick)))
         return
     counts = {"ok": 0, "wrong": 0, "refused": 0, "empty": 0}
-    for seed, state, text in campaign(os.path.join(os.path.abspath(opt.build), "gnnc"), range(opt.first, opt.first + opt.count), opt.jobs, opt.all):
+    for seed, state, text in campaign(os.path.join(os.path.abspath(opt.build), "gnnc"), range(opt.first, opt.first + opt.count), opt.jobs, opt.all, kind=kind):
         counts[state] += 1
         if text:
             print("seed %d: %s: %s\n" % (seed, state, text), flush=True)

@@ -24,6 +24,7 @@ FAULTS = [
     ("passes/rewrite/keys.c", "k->uses[v] != 1 || ", "", "passes"),
     ("passes/rewrite/table.c", "return n <= FEW_MATRICES ? i : -1;", "return i;", "passes"),
     ("passes/rewrite/table.c", "args[1 - places] = t->r.map[mix->args[1 - places]];", "args[1 - places] = t->r.map[mix->args[0]];", "passes keys"),
+    ("passes/rewrite/reorder_lift.c", "    r->facts.data[v] |= RO_PINNED;\n", "", "passes"),
     # machines
     ("passes/context/machine.c", "!*end && x >= row->least && x <= row->most && whole;", "!*end && x >= row->least && whole;", "machines"),
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),

@@ -113,12 +113,12 @@ class Library:
     # ---- one graph ----
 
     def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of, lists=None, counts=None, inputs=None):
-        """`lists`: further lists of edges, [2, n] by name; `counts`: nodes of each type; `inputs`: arrays by name."""
+        """`lists`: further lists of edges, [2, n] or a column's [n] by name; `counts`: nodes of each type; `inputs`: arrays by name."""
         lists, counts, inputs = lists or {}, counts or {}, inputs or {}
         known = (GraphInput * max(len(inputs), 1))(*[GraphInput(name.encode(), address(a)) for name, a in inputs.items()])
         rows = (RowCount * max(len(counts), 1))(*[RowCount(name.encode(), n) for name, n in counts.items()])
         ends = [np.array(pairs, np.int64) for pairs in lists.values()]
-        more = (EdgeList * max(len(ends), 1))(*[EdgeList(name.encode(), e.shape[1], address(e[0]), address(e[1]))
+        more = (EdgeList * max(len(ends), 1))(*[EdgeList(name.encode(), e.shape[-1], None if e.ndim == 1 else address(e[0]), address(e[-1] if e.ndim > 1 else e))
                                                 for name, e in zip(lists, ends)])
         src, dst = np.array(src, np.int64), np.array(dst, np.int64)
         graph_of = None if graph_of is None else np.array(graph_of, np.int64)

@@ -14,6 +14,7 @@
 #include "runtime/exec.h"
 #include "tests/unit/gnn_random.h"
 #include "tests/unit/plan_run.h"
+#include "tests/unit/typed_data.h"
 
 /* Programs of IR by their graph, as GirKind has them, and programs from text. */
 enum { PROGRAM_TEXT = GIR_SELECT + 1, PROGRAM_N_KINDS, N_WORDS = 256 };
@@ -73,6 +74,7 @@ typedef struct ProgramGraph {
     bool all_blank;
     /* what each element was called before the graph was changed, which says what values it has; NULL: its own number */
     const int64_t *node_key, *edge_key, *graph_key;
+    const TypedData *typed; /* of a program with a schema, in place of all this; else NULL */
 } ProgramGraph;
 
 enum {
@@ -145,6 +147,7 @@ typedef struct Program {
     uint64_t seed;
     uint32_t family;
     int kind;         /* GirKind or PROGRAM_TEXT */
+    const char *file; /* where the text comes from; NULL: it is drawn */
     const char *text; /* of the language, and what results depend on (GNN_BY_..) */
     unsigned by;
     const IrModule *m, *plain, *passed; /* as written; after autodiff alone; after all graph passes */
@@ -253,20 +256,53 @@ static inline void program_gradients(IrModule *m, uint64_t seed, IrDtype real)
             ir_result(m, f, arena_printf(m->arena, "grad.%u", v), gir_grad(&g, loss, v), IR_NONE);
 }
 
-/* The model of a random text, in train mode or in eval mode. */
-static inline bool program_of_text(Arena *a, Program *p, Diags *d)
+/* A drawn text and its sizes. */
+static inline void program_draw_text(Arena *a, Program *p, FrontendOptions *o)
 {
     static const char *const names[] = {"F", "H", "D", "R"};
     GnnText g = gnn_random(a, p->seed);
+    double *sizes = ARENA_ARRAY(a, double, 4);
+    for (int k = 0; k < 3; k++) sizes[k] = (double)g.sizes[k];
+    sizes[3] = (double)g.rels;
+    o->set_names = names, o->set_values = sizes, o->n_set = 4;
+    p->text = g.text, p->by = g.by, p->n_widths = 3;
+}
+
+/* The text of the program's file, whose first line says the sizes: `# F=3 G=2`. */
+static inline bool program_read_text(Arena *a, Program *p, FrontendOptions *o)
+{
+    enum { MAX_SIZES = 16 };
+    const char **names = ARENA_ARRAY(a, const char *, MAX_SIZES);
+    double *sizes = ARENA_ARRAY(a, double, MAX_SIZES);
+    FILE *in = fopen(p->file, "rb");
+    char *text = arena_alloc(a, 1 << 16);
+    size_t n = in ? fread(text, 1, (1 << 16) - 1, in) : 0;
+    if (in) fclose(in);
+    text[n] = 0;
+    for (const char *at = text + 1; n && *at == ' ' && o->n_set < MAX_SIZES;) {
+        size_t length = strcspn(++at, "= \n");
+        char *end = (char *)(uintptr_t)at + length;
+        if (*end != '=') break;
+        names[o->n_set] = arena_printf(a, "%.*s", (int)length, at);
+        sizes[o->n_set++] = strtod(end + 1, &end);
+        at = end;
+    }
+    o->set_names = names, o->set_values = sizes;
+    p->text = text, p->by = ~0u;
+    for (size_t i = 0; i < n; i++) p->seed = program_hash(p->seed ^ (uint64_t)(uint8_t)text[i] << 32);
+    return n > 0;
+}
+
+/* The model of a random text, in train mode or in eval mode. */
+static inline bool program_of_text(Arena *a, Program *p, Diags *d)
+{
     Source *src = ARENA_NEW(a, Source);
-    *src = (Source){"random.gnn", g.text, (uint32_t)strlen(g.text)};
-    double sizes[] = {(double)g.sizes[0], (double)g.sizes[1], (double)g.sizes[2], (double)g.rels};
-    FrontendOptions o = {.float_dtype = p->seed % 3 ? IR_F32 : IR_F64,
-                         .set_names = names,
-                         .set_values = sizes,
-                         .n_set = 4,
-                         .train_mode = program_hash(p->seed ^ 0x7a) % 2};
-    p->kind = PROGRAM_TEXT, p->text = g.text, p->by = g.by, p->n_widths = 3;
+    FrontendOptions o = {0};
+    p->kind = PROGRAM_TEXT;
+    if (!p->file) program_draw_text(a, p, &o);
+    else if (!program_read_text(a, p, &o)) return false;
+    o.float_dtype = p->seed % 3 ? IR_F32 : IR_F64, o.train_mode = program_hash(p->seed ^ 0x7a) % 2;
+    *src = (Source){"random.gnn", p->text, (uint32_t)strlen(p->text)};
     IrModule *m = frontend_compile(a, src, &o, d);
     if (!m) return false;
     m->funcs.n = 1; /* forward */
@@ -307,18 +343,21 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     return NULL;
 }
 
-static inline const char *program_make(Arena *a, uint64_t seed, bool text, bool held, Program *p)
+/* file: of a text with a schema, which is not drawn; else NULL */
+static inline const char *program_make(Arena *a, uint64_t seed, bool text, const char *file, bool held, Program *p)
 {
     Diags *d = ARENA_NEW(a, Diags);
     d->arena = a;
-    *p = (Program){.arena = a, .seed = seed};
+    *p = (Program){.arena = a, .seed = seed, .file = file};
     if (!text) program_of_ir(a, p);
     else if (!program_of_text(a, p, d)) return program_diags(a, d);
-    program_in_loop((IrModule *)(uintptr_t)p->m, seed);
+    program_in_loop((IrModule *)(uintptr_t)p->m, p->seed);
     program_narrow(a, p, d);
     const char *why = program_plan(a, p, held, d);
     if (why) return why;
     GirRng r = {seed * 31 + 7};
+    p->graph.typed = file ? typed_data(a, p->plain, p->seed * 31 + 7) : NULL;
+    if (file) return NULL;
     p->family = program_family(seed, p->plain);
     p->graph = program_graph(a, p->family, p->kind == GIR_BIPARTITE, &r);
     return NULL;
@@ -395,11 +434,16 @@ typedef struct Oracle {
     EvalValue **args, **results;
 } Oracle;
 
+static inline EvalWorld *program_world(Arena *a, const IrModule *m, const ProgramGraph *g, const char **why)
+{
+    return g->typed ? typed_world(a, g->typed, m, why) : eval_world(a, m, &g->g, g->graph_of, g->n_graphs, why);
+}
+
 static inline const char *program_oracle(Arena *a, const Program *p, const ProgramGraph *g, Oracle *o)
 {
     const char *why = NULL;
     const IrFunc *f = p->plain->funcs.data[0];
-    o->w = eval_world(a, p->plain, &g->g, g->graph_of, g->n_graphs, &why);
+    o->w = program_world(a, p->plain, g, &why);
     if (!o->w) return why;
     o->args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
     for (uint32_t i = 0; i < f->args.n; i++) {
@@ -492,24 +536,32 @@ static inline void **program_tensors(Arena *a, const Program *p, const RtModel *
     return tensors;
 }
 
-/* The runtime's graph of the user's edges, with maps that arguments say; NULL with *why. Free with rt_graph_free. */
-static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
-                                        EvalValue *const *args, const char **why)
+static inline RtTopology program_topology(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m)
 {
-    RtStatus st = {0};
-    RtGraph *graph = NULL;
+    if (g->typed)
+        return (RtTopology){.counts = typed_rows(a, g->typed, m->n_spaces),
+                            .files = typed_files(a, g->typed, m->n_graphs)};
     int64_t *counts = ARENA_ARRAY(a, int64_t, m->n_spaces);
     for (int64_t s = 0; s < m->n_spaces; s++) counts[s] = -1;
     const IrGraph *base = &p->plain->graphs.data[0];
     IrId graphs = program_graph_space(p->plain);
     counts[base->dst_space] = g->g.n_dst, counts[base->src_space] = g->g.n_src;
     if (graphs != IR_NONE) counts[graphs] = g->n_graphs;
-    RtTopology t = {.place = "edges",
-                    .n_edges = g->g.n_edges,
-                    .src = g->g.src,
-                    .dst = g->g.dst,
-                    .graph_of = g->graph_of,
-                    .counts = counts};
+    return (RtTopology){.place = "edges",
+                        .n_edges = g->g.n_edges,
+                        .src = g->g.src,
+                        .dst = g->g.dst,
+                        .graph_of = g->graph_of,
+                        .counts = counts};
+}
+
+/* The runtime's graph of the user's edges, with maps that arguments say; NULL with *why. Free with rt_graph_free. */
+static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
+                                        EvalValue *const *args, const char **why)
+{
+    RtStatus st = {0};
+    RtGraph *graph = NULL;
+    RtTopology t = program_topology(a, p, g, m);
     RtCode code = rt_graph_create(m, &t, &graph, &st);
     void **tensors = code ? NULL : program_tensors(a, p, m, graph, args);
     for (int64_t i = 0; i < m->n_tensors && !code; i++) {
@@ -596,7 +648,7 @@ static inline EvalValue **program_second_oracle(Arena *a, const Program *p, cons
 {
     const char *why = NULL;
     const IrModule *m = p->passed;
-    EvalWorld *w = eval_world(a, m, &g->g, g->graph_of, g->n_graphs, &why);
+    EvalWorld *w = program_world(a, m, g, &why);
     EvalValue **held = ARENA_ARRAY(a, EvalValue *, m->tensors.n + 1);
     const IrFunc *plain = p->plain->funcs.data[0];
     for (uint32_t k = 0; k < plain->args.n && w; k++) {

@@ -16,6 +16,9 @@
    As on a lesser CPU (GNNC_CPU) the first programs run alone, with kernels of its variants: C and the sanitizers know
    no CPU.
 
+   Programs with a schema are texts that others draw (tests/drawn/draw_typed.py).
+
+   usage: test_programs files FILE...             those of these files; of one alone all that is made of it is printed
    usage: test_programs [text] [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
    `test_programs 1 SEED` prints a failure.
    Run: lesser if long */
@@ -50,12 +53,15 @@ typedef struct Batch {
     Tally tally;
 } Batch;
 
+static char **files; /* texts with schemas that the command line names, one for each seed; NULL: texts are drawn */
+
 static void say(Batch *b, unsigned i, const char *why)
 {
     b->bad[i] = true;
     b->tally.failures++;
     if (b->n_said++ >= MAX_SAID) return;
-    printf("seed %llu: %s\n", (unsigned long long)b->programs[i].seed, why);
+    const char *file = b->programs[i].file;
+    printf("seed %llu%s%s: %s\n", (unsigned long long)b->programs[i].seed, file ? ", " : "", file ? file : "", why);
     fflush(stdout);
 }
 
@@ -119,12 +125,13 @@ static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool 
 {
     *b = (Batch){.arena = arena_new(), .n = n};
     for (unsigned i = 0; i < n; i++) {
-        const char *why = program_make(b->arena, first + i, text, held, &b->programs[i]);
+        const char *why = program_make(b->arena, first + i, text, files ? files[first + i] : NULL, held,
+                                       &b->programs[i]);
         if (why) say(b, i, why);
         else add_program(b, i);
     }
     b->n_with_c = b->ks.n;
-    for (unsigned i = 0; i < n && text && held; i++)
+    for (unsigned i = 0; i < n && text && held && !files; i++)
         if (!b->bad[i]) add_wide(b, i, held);
     for (unsigned i = 0; i < n && held; i++)
         if (!b->bad[i]) add_apart(b, i, held);
@@ -356,7 +363,7 @@ static const char *check_program(Arena *a, Batch *b, unsigned i, RtPool *pool)
     if (!why) why = check_runs(a, b, p, &o, &r);
     bool drop = p->seed % 4 == 3 && p->kind != GIR_DRAWN && p->graph.g.n_edges > 0;
     if (!why && drop) why = drop_edge(a, b, p, &o, pool);
-    for (int how = 0; how < CHANGE_WIDTH && !why && p->text; how++)
+    for (int how = 0; how < CHANGE_WIDTH && !why && p->text && !p->file; how++)
         if (!change_is_seen(p, (Change)how)) why = check_graph(a, b, p, &o, &r, (Change)how);
     if (!why) why = check_apart(a, b, i, &o, &r);
     return why ? why : check_wide(a, b, i, &o, &r);
@@ -402,6 +409,7 @@ static void check_batch_of_many(uint64_t first, unsigned n, Tally *t)
 {
     check_programs(first, n, false, fourth(first) && !is_lesser(), fourth(first), t);
 }
+static void check_files(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, false, t); }
 static void check_texts_of_many(uint64_t first, unsigned n, Tally *t)
 {
     check_programs(first, n, true, fourth(first) && !is_lesser(), fourth(first), t);
@@ -742,6 +750,38 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
     check_end("programs from text: at most 2 % undecided");
 }
 
+/* One program in full, for a look at a failure. */
+static void show(uint64_t seed, bool is_text)
+{
+    Arena *a = arena_new();
+    Program p;
+    StrBuf text = {.arena = a};
+    const char *why = program_make(a, seed, is_text, files ? files[seed] : NULL, true, &p);
+    if (p.text) puts(p.text);
+    if (p.m) ir_print(p.m, &text);
+    if (p.plain) ir_print(p.plain, &text);
+    if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
+    for (uint32_t i = 0; p.plan && i < plan_n_kernels(p.plan); i++) kir_print(plan_kernel(p.plan, i, true), &text);
+    fputs(strbuf_cstr(&text), stdout);
+    if (why) printf("%s\n", why);
+    arena_free(a);
+}
+
+static void test_files(uint64_t n)
+{
+    static Crew c;
+    c = (Crew){.end = n};
+    if (n == 1) show(0, true);
+    run_crew(&c, check_files, true);
+    say_figures(&c.tally);
+    check_begin();
+    check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
+          (long long)c.tally.failures, (unsigned long long)n);
+    check(c.tally.undecided * 50 <= c.tally.elements, "%lld of %lld elements are undecided",
+          (long long)c.tally.undecided, (long long)c.tally.elements);
+    check_end("programs with schemas: interpreter, LLVM and C agree, on one thread and on 2, 3 or 8");
+}
+
 /* The shared library that a process needs from its start to load sanitised code; NULL if there is
  * none. */
 static const char *sanitizer_library(Arena *a)
@@ -771,23 +811,6 @@ static void test_sanitised(const char *self, uint64_t first, uint64_t n)
     arena_free(a);
 }
 
-/* One program in full, for a look at a failure. */
-static void show(uint64_t seed, bool is_text)
-{
-    Arena *a = arena_new();
-    Program p;
-    StrBuf text = {.arena = a};
-    const char *why = program_make(a, seed, is_text, true, &p);
-    if (p.text) puts(p.text);
-    if (p.m) ir_print(p.m, &text);
-    if (p.plain) ir_print(p.plain, &text);
-    if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
-    for (uint32_t i = 0; p.plan && i < plan_n_kernels(p.plan); i++) kir_print(plan_kernel(p.plan, i, true), &text);
-    fputs(strbuf_cstr(&text), stdout);
-    if (why) printf("%s\n", why);
-    arena_free(a);
-}
-
 int main(int argc, char **argv)
 {
     const char *self = "/proc/self/exe";
@@ -799,6 +822,11 @@ int main(int argc, char **argv)
         return check_done();
     }
     if (text) argc--, argv++;
+    if (argc > 2 && !strcmp(argv[1], "files")) {
+        files = argv + 2;
+        test_files((uint64_t)argc - 2);
+        return check_done();
+    }
     bool lesser = is_lesser();
     uint64_t programs = lesser ? N_LESSER : check_amount(N_FEW, N_SUITE),
              texts = lesser ? N_LESSER_TEXTS : check_amount(N_FEW_TEXTS, N_TEXTS);
