@@ -132,7 +132,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     if (s->batches.graph)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, rt_string(c->model, c->model->name), NULL,
                        "training by batches of graphs is for one process");
-    RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
+    RT_TRY(rt_ranks_create(c->model, &s->data, &s->part, c->peers, &s->ranks, c->st));
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     RT_TRY(parse_overlap(c, &s->ranks->overlap));

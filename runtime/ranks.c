@@ -301,18 +301,40 @@ static RtCode space_take(const Maker *k, int64_t space, int32_t **owner)
     return RT_OK;
 }
 
-static RtCode make_nodes(const Maker *k, int64_t space)
+/* Whether an array of the data says the graph's edges. */
+static bool is_given(const RtGraphDef *d) { return d->kind == RT_GRAPH_DATA || rt_graph_is_read(d); }
+
+static const RtPartEdges *edges_of(const Maker *k, const RtGraphDef *d)
+{
+    return rt_part_edges(k->part, d->kind == RT_GRAPH_DATA ? "edge_index" : rt_string(k->m, d->file));
+}
+
+/* The kind of nodes whose rows the space has, NULL: of none. Kinds that the data name are called as the model calls them;
+   one without a name is what its edges join. */
+static const RtPartNodes *nodes_of(const Maker *k, int64_t space)
+{
+    const RtPartNodes *unnamed = rt_part_nodes(k->part, "");
+    if (k->m->spaces[space].is_edge) return NULL;
+    if (!unnamed) return rt_part_nodes(k->part, rt_string(k->m, k->m->spaces[space].name));
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if ((d->src_space == space || d->dst_space == space) && is_given(d) && edges_of(k, d)) return unnamed;
+    }
+    return NULL;
+}
+
+static RtCode make_nodes(const Maker *k, int64_t space, const RtPartNodes *p)
 {
     RtRankSpace *s = &k->r->spaces[space];
-    const RtPart *p = k->part;
     int64_t n = k->g->spaces[space].count;
-    if (n != p->n_nodes)
+    if (n != p->n)
         return rt_fail(k->st, RT_E_DATA_META, "node_id.npy", "make the parts again: gnnc data partition",
-                       "the part has %lld ids and %lld nodes", (long long)p->n_nodes, (long long)n);
+                       "the part has %lld ids and %lld nodes%s%s", (long long)p->n, (long long)n,
+                       *p->name ? " of " : "", p->name);
     s->owned = p->owned;
-    s->total = p->nodes;
+    s->total = p->all;
     s->shared = s->known = true;
-    s->keys = p->node_id;
+    s->keys = p->id;
     s->owner = p->halo_owner;
     return RT_OK;
 }
@@ -354,19 +376,31 @@ static RtCode make_edges(const Maker *k, const RtGraphDef *d)
 
 static int64_t list_place(const RtSpaceData *s, int64_t row) { return s->ids ? s->ids[row] : row; }
 
-static RtCode make_data_edges(const Maker *k, const RtGraphDef *d)
+static RtCode make_given_edges(const Maker *k, const RtGraphDef *d)
 {
+    const RtPartEdges *p = edges_of(k, d);
     int64_t n = k->g->spaces[d->edge].count;
-    if (n != k->part->n_edges)
+    if (!p && d->kind != RT_GRAPH_COLUMN) return RT_OK; /* not known */
+    if (!p)
+        return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name),
+                       "say in \"relations\" of meta.json which kinds it joins, and make the parts again",
+                       "the parts hold %s.npy as numbers, not as edges", rt_string(k->m, d->file));
+    if (p->id && d->where < 0 && n != p->n)
         return rt_fail(k->st, RT_E_DATA_META, "edge_id.npy", "make the parts again: gnnc data partition",
-                       "the part has %lld ids and %lld edges", (long long)k->part->n_edges, (long long)n);
+                       "the part has %lld ids and %lld edges", (long long)p->n, (long long)n);
     return make_edges(k, d);
 }
 
-static void data_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
+/* As the array numbers them that says them; those of a column as their sources. */
+static void given_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
 {
-    for (int64_t e = 0; e < k->g->spaces[d->edge].count; e++)
-        keys[e] = k->part->edge_id[list_place(&k->g->spaces[d->edge], e)];
+    const RtSpaceData *s = &k->g->spaces[d->edge];
+    const int64_t *id = edges_of(k, d)->id, *nodes = k->r->spaces[d->src_space].keys;
+    const int64_t *rows = d->where < 0 ? NULL : k->r->data->edge_rows[d - k->m->graphs].p;
+    for (int64_t e = 0; e < s->count; e++) {
+        int64_t i = list_place(s, e);
+        keys[e] = id ? id[rows ? rows[i] : i] : nodes[k->g->maps[d->src].to[e]];
+    }
 }
 
 /* The edges of a list with loops are those of its base that stay, by their keys, then loops by their nodes. */
@@ -493,19 +527,14 @@ static RtCode element_keys(const Maker *k, const RtTensorDef *t, int64_t *keys)
     return RT_OK;
 }
 
-static bool node_space(const RtModel *m, int64_t space)
-{
-    for (int64_t i = 0; i < m->n_graphs; i++)
-        if (m->graphs[i].kind == RT_GRAPH_DATA && (m->graphs[i].src_space == space || m->graphs[i].dst_space == space))
-            return true;
-    return false;
-}
-
 static RtCode make_graph(const Maker *k, const RtGraphDef *d)
 {
     bool base = d->base >= 0 && k->r->spaces[k->m->graphs[d->base].edge].known;
-    if (d->kind == RT_GRAPH_DATA) return make_data_edges(k, d);
+    if (is_given(d)) return make_given_edges(k, d);
     if (d->kind == RT_GRAPH_KEYED && base && k->r->spaces[d->src_space].shared) return make_pairs(k, d);
+    if (d->kind == RT_GRAPH_SELF_LOOPS && base && d->src_space != d->dst_space)
+        return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name), NULL,
+                       "loops join nodes of two kinds by their numbers, which differ from process to process");
     if ((d->kind == RT_GRAPH_SELF_LOOPS || d->kind == RT_GRAPH_REVERSE) && base) return make_edges(k, d);
     return RT_OK; /* not known */
 }
@@ -518,7 +547,7 @@ static RtCode find_keys(const Maker *k, int64_t space, int64_t *keys)
         if (d->kind == RT_GRAPH_SELF_LOOPS) return loop_edge_keys(k, d, keys);
         if (d->kind == RT_GRAPH_REVERSE) return reversed_edge_keys(k, d, keys);
         if (d->kind == RT_GRAPH_KEYED) return pair_keys(k, d, keys);
-        data_edge_keys(k, d, keys);
+        given_edge_keys(k, d, keys);
         return RT_OK;
     }
     int64_t i = 0;
@@ -543,13 +572,14 @@ static RtCode make_spaces(const Maker *k)
     const RtModel *m = k->m;
     for (int64_t s = 0; s < m->n_spaces; s++) {
         RtRankSpace *x = &k->r->spaces[s];
-        if (node_space(m, s)) RT_TRY(make_nodes(k, s));
+        const RtPartNodes *nodes = nodes_of(k, s);
+        if (nodes) RT_TRY(make_nodes(k, s, nodes));
         else if (!s || m->spaces[s].fixed) /* unit, and rows that the model counts: every process has all */
             x->known = true, x->owned = x->total = k->g->spaces[s].count;
     }
     for (int64_t i = 0; i < m->n_maps; i++) { /* node.graph */
         int64_t to = m->maps[i].to;
-        bool graphs = node_space(m, m->maps[i].from) && !k->r->spaces[to].known && !m->maps[i].computed;
+        bool graphs = nodes_of(k, m->maps[i].from) && !k->r->spaces[to].known && !m->maps[i].computed;
         if (graphs && !m->spaces[to].is_edge) RT_TRY(make_graphs(k, to));
     }
     for (int64_t i = 0; i < m->n_graphs; i++) RT_TRY(make_graph(k, &m->graphs[i]));
@@ -642,23 +672,42 @@ static RtCode number_loops(const Maker *k, const RtGraphDef *d, int64_t *ids)
     return code;
 }
 
+/* The number that one process gives each edge of a graph that has some of an array's: how many come before it. */
+static RtCode number_some(const Maker *k, const RtRankSpace *s, int64_t n, int64_t *ids)
+{
+    RtBlock own, all = {0};
+    int64_t n_all = 0;
+    RT_TRY(rt_block_alloc(&own, rt_size(s->owned, 8), what, k->st));
+    if (s->owned) memcpy(own.p, s->keys, (size_t)s->owned * 8);
+    RtCode code = gather_numbers(k, s->owned, own.p, &all, &n_all);
+    for (int64_t e = 0; !code && e < n; e++) ids[e] = count_below(all.p, n_all, s->keys[e]);
+    rt_block_free(&own);
+    rt_block_free(&all);
+    return code;
+}
+
 /* Random numbers are keyed by the user's ids: those that one process gives its rows. */
 static RtCode tell_ids(const Maker *k)
 {
     for (int64_t s = 0; s < k->m->n_spaces; s++) {
         RtSpaceData *x = &k->g->spaces[s];
         const RtRankSpace *y = &k->r->spaces[s];
-        const RtGraphDef *made = NULL; /* edges that are no edges of the data */
+        const RtGraphDef *made = NULL; /* edges that are no edges of the data, or some of an array's */
         if (!y->shared || !rt_space_needs_ids(k->m, s)) continue;
         RT_TRY(rt_space_keys(k->r, s, k->st));
         RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
         x->ids_all = k->r->ids[s].p;
         memcpy(x->ids_all, y->keys, (size_t)x->count * 8);
         for (int64_t i = 0; i < k->m->n_graphs; i++)
-            if (k->m->graphs[i].edge == s &&
-                (k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS || k->m->graphs[i].kind == RT_GRAPH_KEYED))
+            if (k->m->graphs[i].edge == s && (k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS ||
+                                              k->m->graphs[i].kind == RT_GRAPH_KEYED || k->m->graphs[i].where >= 0))
                 made = &k->m->graphs[i];
-        if (made && (made->kind == RT_GRAPH_KEYED || k->m->graphs[made->base].kind != RT_GRAPH_DATA))
+        if (made && is_given(made)) {
+            RT_TRY(number_some(k, y, x->count, x->ids_all));
+            continue;
+        }
+        const RtGraphDef *base = made ? &k->m->graphs[made->base] : NULL;
+        if (made && (made->kind == RT_GRAPH_KEYED || !is_given(base) || base->where >= 0))
             return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, made->name), NULL,
                            "random numbers for its edges are keyed by numbers that no process knows");
         if (made) RT_TRY(number_loops(k, made, x->ids_all));
@@ -669,10 +718,16 @@ static RtCode tell_ids(const Maker *k)
 static RtCode fill(const Maker *k)
 {
     RtRanks *r = k->r;
-    for (int64_t i = 0; i < k->m->n_graphs; i++)
-        if (k->m->graphs[i].kind == RT_GRAPH_CANDIDATES || k->m->graphs[i].kind == RT_GRAPH_ANSWERS)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->graphs[i].name), NULL,
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if (d->kind == RT_GRAPH_CANDIDATES || d->kind == RT_GRAPH_ANSWERS)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name), NULL,
                            "all nodes are candidates, and a process has its own and its halo");
+        if (d->kind == RT_GRAPH_COMPOSE)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name),
+                           "save the pairs that it joins as edges of the data",
+                           "a process has the edges at its nodes, and paths of several lead farther");
+    }
     RT_TRY(rt_alloc(&r->spaces, k->m->n_spaces, sizeof *r->spaces, what, k->st));
     RT_TRY(rt_alloc(&r->ids, k->m->n_spaces, sizeof *r->ids, what, k->st));
     RT_TRY(make_spaces(k));
@@ -681,7 +736,8 @@ static RtCode fill(const Maker *k)
     return tell_ids(k);
 }
 
-RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **out, RtStatus *st)
+RtCode rt_ranks_create(const RtModel *m, const RtData *d, const RtPart *part, RtPeers *peers, RtRanks **out,
+                       RtStatus *st)
 {
     RtRanks *r;
     *out = NULL;
@@ -690,12 +746,13 @@ RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers
                    .rank = rt_peers_rank(peers),
                    .n = rt_peers_count(peers),
                    .model = m,
-                   .graph = g,
+                   .data = d,
+                   .graph = d->graph,
                    .part = part,
                    .next_site = RT_SITE_FIRST,
                    .overlap = true,
                    .across = &rt_across};
-    RtCode code = fill(&(Maker){r, m, g, part, st});
+    RtCode code = fill(&(Maker){r, m, d->graph, part, st});
     if (code) rt_ranks_free(r);
     else *out = r;
     return code;
