@@ -120,6 +120,7 @@ RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
     if (!parts && n == 1) return RT_OK;
     if (!parts) return rt_fail(c->st, RT_E_RANKS_PARTS, *dir, NULL, "found no parts, wanted %d", n);
     RT_TRY(rt_cli_ranks_agree(c, rt_part_load(*dir, rank, n, &s->part, c->st)));
+    if (n > 1) RT_TRY(rt_ranks_check(c->model, &s->part, c->st));
     if (n > 1) RT_TRY(rt_peers_same(c->peers, "the partition", s->part.digest, sizeof s->part.digest - 1, c->st));
     snprintf(s->part_dir, sizeof s->part_dir, "%s/part-%d", *dir, rank);
     *dir = s->part_dir;

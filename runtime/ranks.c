@@ -380,11 +380,7 @@ static RtCode make_given_edges(const Maker *k, const RtGraphDef *d)
 {
     const RtPartEdges *p = edges_of(k, d);
     int64_t n = k->g->spaces[d->edge].count;
-    if (!p && d->kind != RT_GRAPH_COLUMN) return RT_OK; /* not known */
-    if (!p)
-        return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name),
-                       "say in \"relations\" of meta.json which kinds it joins, and make the parts again",
-                       "the parts hold %s.npy as numbers, not as edges", rt_string(k->m, d->file));
+    if (!p) return RT_OK; /* not known */
     if (p->id && d->where < 0 && n != p->n)
         return rt_fail(k->st, RT_E_DATA_META, "edge_id.npy", "make the parts again: gnnc data partition",
                        "the part has %lld ids and %lld edges", (long long)p->n, (long long)n);
@@ -532,9 +528,6 @@ static RtCode make_graph(const Maker *k, const RtGraphDef *d)
     bool base = d->base >= 0 && k->r->spaces[k->m->graphs[d->base].edge].known;
     if (is_given(d)) return make_given_edges(k, d);
     if (d->kind == RT_GRAPH_KEYED && base && k->r->spaces[d->src_space].shared) return make_pairs(k, d);
-    if (d->kind == RT_GRAPH_SELF_LOOPS && base && d->src_space != d->dst_space)
-        return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name), NULL,
-                       "loops join nodes of two kinds by their numbers, which differ from process to process");
     if ((d->kind == RT_GRAPH_SELF_LOOPS || d->kind == RT_GRAPH_REVERSE) && base) return make_edges(k, d);
     return RT_OK; /* not known */
 }
@@ -715,19 +708,34 @@ static RtCode tell_ids(const Maker *k)
     return RT_OK;
 }
 
+static RtCode refuse_graph(const RtModel *m, const RtGraphDef *d, const RtPart *part, RtStatus *st)
+{
+    const char *name = rt_string(m, d->name);
+    if (d->kind == RT_GRAPH_CANDIDATES || d->kind == RT_GRAPH_ANSWERS)
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, NULL,
+                       "all nodes are candidates, and a process has its own and its halo");
+    if (d->kind == RT_GRAPH_COMPOSE)
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, "save the pairs that it joins as edges of the data",
+                       "a process has the edges at its nodes, and paths of several lead farther");
+    if (d->kind == RT_GRAPH_SELF_LOOPS && d->src_space != d->dst_space)
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, NULL,
+                       "loops join nodes of two kinds by their numbers, which differ from process to process");
+    if (d->kind == RT_GRAPH_COLUMN && !rt_part_edges(part, rt_string(m, d->file)))
+        return rt_fail(st, RT_E_RANKS_REFUSED, name,
+                       "say in \"relations\" of meta.json which kinds it joins, and make the parts again",
+                       "the parts hold %s.npy as numbers, not as edges", rt_string(m, d->file));
+    return RT_OK;
+}
+
+RtCode rt_ranks_check(const RtModel *m, const RtPart *part, RtStatus *st)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++) RT_TRY(refuse_graph(m, &m->graphs[i], part, st));
+    return RT_OK;
+}
+
 static RtCode fill(const Maker *k)
 {
     RtRanks *r = k->r;
-    for (int64_t i = 0; i < k->m->n_graphs; i++) {
-        const RtGraphDef *d = &k->m->graphs[i];
-        if (d->kind == RT_GRAPH_CANDIDATES || d->kind == RT_GRAPH_ANSWERS)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name), NULL,
-                           "all nodes are candidates, and a process has its own and its halo");
-        if (d->kind == RT_GRAPH_COMPOSE)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name),
-                           "save the pairs that it joins as edges of the data",
-                           "a process has the edges at its nodes, and paths of several lead farther");
-    }
     RT_TRY(rt_alloc(&r->spaces, k->m->n_spaces, sizeof *r->spaces, what, k->st));
     RT_TRY(rt_alloc(&r->ids, k->m->n_spaces, sizeof *r->ids, what, k->st));
     RT_TRY(make_spaces(k));

@@ -103,6 +103,8 @@ typedef struct RtRanks {
    travels while programs run. */
 enum { RT_SITE_SETUP, RT_SITE_SIGNAL, RT_SITE_FIRST };
 
+/* RANKS_REFUSED: some graph of the model is none that processes can share, whatever its edges are. */
+RtCode rt_ranks_check(const RtModel *m, const RtPart *part, RtStatus *st);
 /* Tells d's graph what is owned. It must not be shared yet; d and part outlive *r. */
 RtCode rt_ranks_create(const RtModel *m, const RtData *d, const RtPart *part, RtPeers *peers, RtRanks **r,
                        RtStatus *st);
