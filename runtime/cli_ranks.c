@@ -137,6 +137,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     RT_TRY(parse_overlap(c, &s->ranks->overlap));
+    s->data.tensors.shared = &s->ranks->weights;
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;
@@ -149,7 +150,7 @@ RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data)
     if (!c->peers || rt_peers_count(c->peers) == 1) return RT_OK;
     for (int64_t i = 0; i < c->model->n_tensors; i++) {
         const RtTensorDef *t = &c->model->tensors[i];
-        if (t->kind != RT_PARAM && t->kind != RT_STATE) continue;
+        if ((t->kind != RT_PARAM && t->kind != RT_STATE) || rt_tensor_rows(&data->tensors, i)) continue;
         int64_t n = rt_tensor_count(c->model, data->graph, i);
         weights = mix(weights, data->tensors.data[i], (size_t)(n * rt_dtype_bytes(t->dtype)));
     }

@@ -269,6 +269,7 @@ RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void
     rt_ship_free(&ship);
     rt_block_free(&scratch);
     rt_block_free(&room);
+    if (code) rt_block_free(all);
     return code;
 }
 
@@ -708,6 +709,32 @@ static RtCode tell_ids(const Maker *k)
     return RT_OK;
 }
 
+static RtCode collect_tensor(RtRanks *r, int64_t tensor, const void *rows, RtBlock *all, RtStatus *st)
+{
+    const RtTensorDef *t = &r->model->tensors[tensor];
+    return rt_ranks_collect(r, t->space, t->width * rt_dtype_bytes(t->dtype), rows, all, st);
+}
+
+/* Parameters and state of rows that processes share: each has those of its rows, and reads those of its halo. */
+static RtCode share_tensors(const Maker *k)
+{
+    RtSharedRows *x = &k->r->weights;
+    x->ranks = k->r;
+    x->collect = collect_tensor;
+    RT_TRY(rt_alloc(&x->of, k->m->n_tensors, sizeof *x->of, what, k->st));
+    for (int64_t i = 0; i < k->m->n_tensors; i++) {
+        const RtTensorDef *t = &k->m->tensors[i];
+        const RtRankSpace *s = &k->r->spaces[t->space];
+        if ((t->kind != RT_PARAM && t->kind != RT_STATE) || !s->shared) continue;
+        if (k->m->spaces[t->space].is_edge)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, t->name), NULL,
+                           "a parameter or state with a row for each edge cannot be shared by processes");
+        x->of[i].ids = s->keys;
+        x->of[i].total = s->total;
+    }
+    return RT_OK;
+}
+
 static RtCode refuse_graph(const RtModel *m, const RtGraphDef *d, const RtPart *part, RtStatus *st)
 {
     const char *name = rt_string(m, d->name);
@@ -741,6 +768,7 @@ static RtCode fill(const Maker *k)
     RT_TRY(make_spaces(k));
     RT_TRY(count_totals(k));
     tell_graph(k);
+    RT_TRY(share_tensors(k));
     return tell_ids(k);
 }
 
@@ -781,5 +809,6 @@ void rt_ranks_free(RtRanks *r)
     rt_block_free(&r->operands);
     free(r->spaces);
     free(r->ids);
+    free(r->weights.of);
     free(r);
 }

@@ -89,6 +89,7 @@ typedef struct RtRanks {
     RtBlock *ids;        /* [n_spaces] of spaces whose ids programs read */
     /* while a step or an exchange runs: what is packed to be sent or received, and operands that were received */
     RtBlock room, operands;
+    RtSharedRows weights;       /* of tensors with a row for each node or graph */
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
     int next_site;              /* of peers */
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
