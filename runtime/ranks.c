@@ -253,26 +253,6 @@ RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void
     return rt_ship_run_pieces(r, s, site, from, to, row_bytes, row_bytes, room, st);
 }
 
-RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st)
-{
-    const RtRankSpace *s = &r->spaces[space];
-    RtBlock scratch, room = {0};
-    RtShip ship = {0};
-    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 20), "results", st));
-    int64_t *from = scratch.p, *to = from + s->owned;
-    int32_t *first = (int32_t *)(to + s->owned); /* all go to rank 0 */
-    for (int64_t i = 0; i < s->owned; i++) from[i] = i, to[i] = s->keys[i];
-    RtCode code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
-    if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
-    if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
-    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, room.p, st);
-    rt_ship_free(&ship);
-    rt_block_free(&scratch);
-    rt_block_free(&room);
-    if (code) rt_block_free(all);
-    return code;
-}
-
 /* ---- what is owned ----------------------------------------------------------------------------------------------- */
 
 typedef struct Maker {
@@ -666,7 +646,7 @@ static RtCode number_loops(const Maker *k, const RtGraphDef *d, int64_t *ids)
     return code;
 }
 
-/* The number that one process gives each edge of a graph that has some of an array's: how many come before it. */
+/* The same of other graphs, whose keys ascend as the user's numbers do: how many edges come before each. */
 static RtCode number_some(const Maker *k, const RtRankSpace *s, int64_t n, int64_t *ids)
 {
     RtBlock own, all = {0};
@@ -680,33 +660,65 @@ static RtCode number_some(const Maker *k, const RtRankSpace *s, int64_t n, int64
     return code;
 }
 
+/* Whether the keys of a graph's edges are the user's numbers of them. */
+static bool keys_are_numbers(const RtModel *m, const RtGraphDef *d)
+{
+    while (d->kind == RT_GRAPH_REVERSE) d = &m->graphs[d->base];
+    return is_given(d) && d->where < 0;
+}
+
+/* The number that one process gives each row of the space. */
+static RtCode number_rows(const Maker *k, int64_t space, int64_t *ids)
+{
+    const RtRankSpace *s = &k->r->spaces[space];
+    int64_t n = k->g->spaces[space].count;
+    RT_TRY(rt_space_keys(k->r, space, k->st));
+    memcpy(ids, s->keys, (size_t)n * 8);
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if (d->edge != space || keys_are_numbers(k->m, d)) continue;
+        if (d->kind == RT_GRAPH_KEYED)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name), NULL,
+                           "random numbers for its edges are keyed by numbers that no process knows");
+        bool few = d->kind == RT_GRAPH_SELF_LOOPS && keys_are_numbers(k->m, &k->m->graphs[d->base]);
+        return few ? number_loops(k, d, ids) : number_some(k, s, n, ids);
+    }
+    return RT_OK;
+}
+
 /* Random numbers are keyed by the user's ids: those that one process gives its rows. */
 static RtCode tell_ids(const Maker *k)
 {
     for (int64_t s = 0; s < k->m->n_spaces; s++) {
         RtSpaceData *x = &k->g->spaces[s];
-        const RtRankSpace *y = &k->r->spaces[s];
-        const RtGraphDef *made = NULL; /* edges that are no edges of the data, or some of an array's */
-        if (!y->shared || !rt_space_needs_ids(k->m, s)) continue;
-        RT_TRY(rt_space_keys(k->r, s, k->st));
+        if (!k->r->spaces[s].shared || !rt_space_needs_ids(k->m, s)) continue;
         RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
         x->ids_all = k->r->ids[s].p;
-        memcpy(x->ids_all, y->keys, (size_t)x->count * 8);
-        for (int64_t i = 0; i < k->m->n_graphs; i++)
-            if (k->m->graphs[i].edge == s && (k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS ||
-                                              k->m->graphs[i].kind == RT_GRAPH_KEYED || k->m->graphs[i].where >= 0))
-                made = &k->m->graphs[i];
-        if (made && is_given(made)) {
-            RT_TRY(number_some(k, y, x->count, x->ids_all));
-            continue;
-        }
-        const RtGraphDef *base = made ? &k->m->graphs[made->base] : NULL;
-        if (made && (made->kind == RT_GRAPH_KEYED || !is_given(base) || base->where >= 0))
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, made->name), NULL,
-                           "random numbers for its edges are keyed by numbers that no process knows");
-        if (made) RT_TRY(number_loops(k, made, x->ids_all));
+        RT_TRY(number_rows(k, s, x->ids_all));
     }
     return RT_OK;
+}
+
+RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st)
+{
+    const RtRankSpace *s = &r->spaces[space];
+    int64_t n = r->graph->spaces[space].count;
+    RtBlock scratch, room = {0};
+    RtShip ship = {0};
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(s->owned, 12), n, 8), "results", st));
+    int64_t *to = scratch.p, *from = to + n;
+    int32_t *first = (int32_t *)(from + s->owned); /* all go to rank 0 */
+    for (int64_t i = 0; i < s->owned; i++) from[i] = i;
+    RtCode code = number_rows(&(Maker){r, r->model, r->graph, r->part, st}, space, to);
+    if (!code) code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
+    if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
+    if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
+    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, room.p, st);
+    rt_ship_free(&ship);
+    rt_block_free(&scratch);
+    rt_block_free(&room);
+    if (code) rt_block_free(all);
+    return code;
 }
 
 static RtCode collect_tensor(RtRanks *r, int64_t tensor, const void *rows, RtBlock *all, RtStatus *st)

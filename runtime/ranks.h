@@ -151,7 +151,7 @@ int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s); /* to other process
 int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
 void rt_ship_free(RtShip *s);
 
-/* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. Of nodes and graphs. */
+/* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. */
 RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st);
 
 /* ---- a program: what travels (ranks_plan.c, ranks_divide.c), and its run (ranks_run.c) ---- */

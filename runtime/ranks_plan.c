@@ -334,7 +334,8 @@ static const int32_t *sources_of(const Planner *k, int64_t space)
     return map < 0 ? NULL : k->g->maps[map].to;
 }
 
-/* What is computed once before a run is read at any row later, and so are parameters in the next run; of edges that peers own, at those out of owned nodes. */
+/* What is computed once before a run is read at any row later, and so are parameters in the next run; of edges that peers
+   own, at those out of owned nodes. */
 static RtCode want_held(Planner *k)
 {
     for (int64_t b = 0; b < k->p->n_buffers; b++) {

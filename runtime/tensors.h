@@ -4,12 +4,13 @@
 #include "runtime/graph.h"
 
 struct RtRanks;
+typedef struct RtRowIds {
+    const int64_t *ids; /* [rows here] the user's numbers; NULL: all rows are here */
+    int64_t total;
+} RtRowIds;
 /* Tensors of whose rows this process has some, and others the rest. */
 typedef struct RtSharedRows {
-    struct {
-        const int64_t *ids; /* [rows here] the user's numbers; NULL: all rows are here */
-        int64_t total;
-    } * of; /* [n_tensors] */
+    RtRowIds *of; /* [n_tensors] */
     /* Rows of all processes, in the user's order, from those that each has; empty but on the one that writes files. Called
        by all together. */
     RtCode (*collect)(struct RtRanks *r, int64_t tensor, const void *rows, RtBlock *all, RtStatus *st);

@@ -119,7 +119,8 @@ def parts(data, k, method, out=None):
 
 
 def build(name, text, data):
-    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, "--set", "C=3", "--quick", "-o", box.path(name))
+    classes = ["--set", "C=3"] if "[C]" in text else []
+    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, *classes, "--quick", "-o", box.path(name))
     return box.path(name)
 
 
@@ -272,6 +273,12 @@ def test_results():
     said = [box.must(program, "infer", "--weights", box.path("one.st"), "--out", box.path("%s.npy" % name), "--data", d, *flags) and
             box.must(program, "eval", "--weights", box.path("one.st"), "--data", d, *flags).out for name, d, flags in (("one", data, ["--blas", "off"]), ("all", p, ["--ranks", 3]))]
     box.report("infer", contents("one.npy") != contents("all.npy") and "other results")
+    for name, rows, kind in ("edges_some", "over cites { relu(x.src + x.dst) }", "edge(cites)"), ("edges_back", "over rev_cites { relu(x.src + x.dst) }", "edge(rev_cites)"):
+        text = SOME[:SOME.index("model net")].replace("  edge extends", "  reverse cites\n  edge extends") + "model net(x: node(paper)[F]) -> %s[F] {\n  return %s\n}\n" % (kind, rows)
+        edges = build(name, text, box.path("one_kind"))
+        box.must(edges, "infer", "--data", box.path("one_kind"), "--out", box.path("one.edges.npy"))
+        box.must(edges, "infer", "--data", parts(box.path("one_kind"), 3, "random"), "--ranks", 3, "--out", box.path("all.edges.npy"))
+        box.report(name, contents("one.edges.npy") != contents("all.edges.npy") and "other results")
     box.report("eval", said[0] != said[1] and "%s and %s" % tuple(said))
 
 

@@ -364,7 +364,7 @@ FAULTS = [
     ("ir/eval_world.c", "w->maps[t->map][i] = x->v[i] >= 0 && x->v[i] < (double)w->counts[map->to] ? (int64_t)x->v[i] : -1;", "w->maps[t->map][i] = x->v[i] >= 0 && x->v[i] < (double)w->counts[map->to] ? (int64_t)x->v[i] / 2 : -1;", "store_error"),
     ("runtime/dataset.c", "    if (!code && ids->n) qsort(rows, (size_t)ids->n, sizeof *rows, by_number);", "    if (code) qsort(rows, (size_t)ids->n, sizeof *rows, by_number);", "ranks_kinds"),
     ("runtime/ranks.c", "keys[e] = id ? id[rows ? rows[i] : i] : nodes[k->g->maps[d->src].to[e]];", "keys[e] = id ? id[rows ? rows[i] : i] : nodes[i];", "ranks_kinds"),
-    ("runtime/ranks.c", "RT_TRY(number_some(k, y, x->count, x->ids_all));", "RT_TRY(number_some(k, y, 0, x->ids_all));", "ranks_kinds"),
+    ("runtime/ranks.c", ": number_some(k, s, n, ids);", ": number_some(k, s, 0, ids);", "ranks_kinds"),
     ("driver/partition_parts.c", "    add_columns(f, s, r, seen, halo);\n", "    if (!f) add_columns(f, s, r, seen, halo);\n", "ranks_kinds"),
     ("driver/partition_parts.c", "if (x->column && n) {", "if (x->column && n && !edges) {", "ranks_kinds"),
     ("driver/data_partition.c", "kind->n / c->q->parts >= LEAST_ROWS_ALIGNED;", "kind->n / c->q->parts >= 0;", "ranks_kinds"),
