@@ -78,6 +78,10 @@ void partition_print(Session *s, const char *path, const char *text)
     printf("%s: %lld parts of %s, %lld nodes, %lld edges, by %s%s\n", path, count(json, "parts"),
            *word(data, "name") ? word(data, "name") : "a folder without a name", count(json, "nodes"),
            count(json, "edges"), word(json, "method"), objective(s, json));
+    const cJSON *kinds = cJSON_GetObjectItemCaseSensitive(json, "kinds");
+    cJSON_ArrayForEach(item, kinds)
+        printf("%s %s %lld", item == kinds->child ? "  nodes of" : ",", item->string, count(kinds, item->string));
+    if (kinds) putchar('\n');
     printf("  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");
     int r = 0;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "ranks"))

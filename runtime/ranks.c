@@ -362,7 +362,11 @@ static RtCode make_given_edges(const Maker *k, const RtGraphDef *d)
     const RtPartEdges *p = edges_of(k, d);
     int64_t n = k->g->spaces[d->edge].count;
     if (!p) return RT_OK; /* not known */
-    if (p->id && d->where < 0 && n != p->n)
+
+    /* which of the array's edges these are, ascending */
+    const int64_t *rows = d->where < 0 ? NULL : k->r->data->edge_rows[d - k->m->graphs].p;
+    bool fits = rows ? !n || rows[n - 1] < p->n : n == p->n;
+    if (p->id && !fits)
         return rt_fail(k->st, RT_E_DATA_META, "edge_id.npy", "make the parts again: gnnc data partition",
                        "the part has %lld ids and %lld edges", (long long)p->n, (long long)n);
     return make_edges(k, d);

@@ -208,6 +208,8 @@ def test_parts():
                 if x.shape != wanted[name].shape or not np.array_equal(x, wanted[name]) or name in a and x.dtype != a[name].dtype:
                     wrong = "part %d: %s is %s, wanted %s" % (r, name, x, wanted[name])
         v = box.run(box.gnnc, "data", "verify", p)
+        said = box.must(box.gnnc, "data", "info", p).out
+        wrong = wrong or ("nodes of author 31, paper 60, subject 5\n" not in said and said)
         box.report("parts_%s%d" % (method, k), wrong or (v.rc and v.err))
     owners = np.random.default_rng(5).integers(0, 3, len(all_owners))
     np.save(box.path("owners.npy"), owners)
