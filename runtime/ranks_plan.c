@@ -121,6 +121,7 @@ static int64_t cost_of_computing(const Planner *k, int64_t step)
         bool there = b->kind == RT_BUF_TENSOR || (k->wanted[t->buffer].halo && !across_writes(k->a, step, t->buffer));
         if (t->at != RT_AT_ROW || b->kind == RT_BUF_COTANGENT) return -1;
         const RtTensorDef *weight = weight_of(k, t->buffer);
+        /* owners alone update rows, and only they have the state of the optimizer */
         if (weight && weight->space && (t->writes || !is_kept_there(k, weight))) return -1;
         if (t->writes || !is_shared(k, across_space(k->a, t->buffer))) continue;
         /* every edge has both its ends here; what nodes lead to need not be */

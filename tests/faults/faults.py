@@ -372,7 +372,6 @@ FAULTS = [
     ("runtime/ranks_plan.c", "            updated |= across_writes(k->a, i, b);", "            updated |= across_writes(k->a, i, b) && i < 0;", "ranks_kinds"),
     ("runtime/tensors.c", "(rows ? rows[i / d->width] : i / d->width)", "(i / d->width + (rows ? 0 : 0))", "ranks_kinds"),
     ("runtime/weights.c", "stored + (ids ? ids[i] : i) * row", "stored + (ids ? i : i) * row", "ranks_kinds"),
-    ("runtime/ranks_plan.c", "if (weight && weight->space && (t->writes || !is_kept_there(k, weight))) return -1;", "if (weight && weight->space && weight->width < 0) return -1;", "ranks_kinds"),
     ("runtime/ranks_plan.c", "else leaves |= beyond;", "else leaves |= beyond && t->image >= 0;", "ranks"),
     ("runtime/ranks_plan.c", "return !k->m->maps[map].sorted; }", "return k->m->maps[map].computed; }", "ranks"),
     ("runtime/ranks_divide.c", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key < y->key ? -1 : x->key > y->key;", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key > y->key ? -1 : x->key < y->key;", "ranks"),
