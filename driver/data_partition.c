@@ -214,6 +214,18 @@ static bool cheapest(Chooser *c, const Metis *metis, int32_t *owner)
     return true;
 }
 
+/* Each part has a range of each kind, or of graphs. */
+static void by_ids(const Chooser *c, int32_t *owner)
+{
+    for (int32_t k = 0; k < c->f->n_kinds; k++) {
+        const Kind *kind = &c->f->kinds[k];
+        bool aligned = !c->f->batch && kind->n / c->q->parts >= LEAST_ROWS_ALIGNED;
+        Units u = {.n = c->f->batch ? c->units.n : kind->n, .weight = c->units.weight + kind->first};
+        for (int64_t i = 0; i < u.n; i++) u.total += u.weight[i];
+        partition_contiguous(&u, c->q->parts, aligned ? LEAF_ROWS : 1, owner + kind->first);
+    }
+}
+
 static bool assign(Chooser *c, int32_t *owner)
 {
     const Request *q = c->q;
@@ -226,10 +238,7 @@ static bool assign(Chooser *c, int32_t *owner)
     }
     c->m->name = methods[way];
     if (way == BY_RANDOM) partition_random(&c->units, q->parts, (uint64_t)q->seed, owner);
-    if (way == BY_CONTIGUOUS) {
-        int64_t aligned = !c->f->batch && c->f->nodes / q->parts >= LEAST_ROWS_ALIGNED ? LEAF_ROWS : 1;
-        partition_contiguous(&c->units, q->parts, aligned, owner);
-    }
+    if (way == BY_CONTIGUOUS) by_ids(c, owner);
     if (way == BY_RANDOM || way == BY_CONTIGUOUS) return true;
     if (!c->f->batch) add_neighbours(c->a, c->f, &c->units);
     if (c->f->batch || c->units.offsets[c->units.n] == 0 || c->units.n <= q->parts) {

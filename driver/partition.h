@@ -7,16 +7,40 @@
 
 /* ---- the folder that is split (partition_read.c) ---- */
 
+/* Nodes of all kinds are numbered one kind after another, and so are the edges of all relations. */
+typedef struct Kind {
+    const char *name; /* NULL: the folder has one kind, without a name */
+    int64_t first, n; /* nodes [first, first + n) */
+} Kind;
+typedef struct Relation {
+    const char *name;  /* NULL: edge_index.npy, of the one kind */
+    const char *array; /* "writes.edge_index", or of a column "author.writes": an edge of each source, in their order */
+    bool column;
+    int32_t from, to; /* kinds */
+    int64_t first, n; /* edges */
+    char dtype[8];
+} Relation;
+
 typedef struct Folder {
     const char *path;
     char **names; /* [n_names] its .npy files, sorted */
     size_t n_names;
-    cJSON *meta;                  /* or NULL */
-    int64_t nodes, edges, graphs; /* graphs: 0 without batch.npy; all below 2^31 */
+    cJSON *meta; /* or NULL */
+    Kind *kinds;
+    Relation *relations;
+    int32_t n_kinds, n_relations;
+    int64_t nodes, edges, graphs; /* of all kinds and relations; graphs: 0 without batch.npy; all below 2^31 */
     const int32_t *src, *dst;     /* [edges] */
     const int32_t *batch;         /* [nodes] each node's graph, ascending; or NULL */
-    char edge_dtype[8];
 } Folder;
+
+/* Of a folder with meta.json's "relations": its kinds, their counts, and the edges of all relations. */
+bool partition_read_relations(Session *s, Arena *a, Folder *f);
+/* E0615 about one file; help may be NULL. False. */
+bool partition_unfit(Session *s, const Folder *f, const char *file, const char *what, const char *help);
+/* n ids of an array from `first` on, of the kind; or NULL with a diagnostic. */
+int32_t *partition_ids(Session *s, const Folder *f, const char *file, const Npy *npy, int64_t first, int64_t n,
+                       int64_t below);
 
 /* Reads what decides about parts, and refuses what cannot be split. False with diagnostics. */
 bool partition_read(Session *s, const char *path, Folder *f);
@@ -25,10 +49,18 @@ bool partition_read(Session *s, const char *path, Folder *f);
 bool partition_array(Session *s, Arena *a, const Folder *f, const char *name, Npy *npy);
 
 /* What the rows of an array belong to. */
-typedef enum { ROWS_NONE, ROWS_NODE, ROWS_EDGE, ROWS_GRAPH } Rows;
-/* Of an array with this many rows: from the key "rows" of meta.json, else from the count, else from its name. False
-   with E0615: they contradict each other, or cannot tell. */
+typedef enum { ROWS_NONE, ROWS_NODE, ROWS_EDGE, ROWS_GRAPH } RowsOf;
+typedef struct Rows {
+    RowsOf of;
+    int32_t which; /* kind or relation */
+} Rows;
+/* Of an array with this many rows: from the key "rows" of meta.json, else from the count, else from its name; where
+   kinds have names, from what stands before the name's dot. False with E0615: they contradict each other, or cannot
+   tell. */
 bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out);
+
+/* The relation whose edges are in the array; NULL: of none. */
+const Relation *partition_relation(const Folder *f, const char *stem);
 
 /* NAME where stem is NAME followed by `part` ("_indptr", "_indices" or "_data") and all three files of that CSR matrix
    are there; else NULL. */
@@ -63,6 +95,15 @@ const char *partition_metis(Arena *a, const Metis *m, const Units *u, int32_t pa
 
 /* ---- parts (partition_parts.c) ---- */
 
+typedef struct PartNodes {
+    int64_t owned, inner, halo;
+    const int32_t *ids; /* [owned + halo] numbers in the kind: inner, others that it owns, halo; each ascending */
+} PartNodes;
+typedef struct PartEdges {
+    int64_t n;
+    const int32_t *ids; /* [n] numbers in the relation, ascending; of a column those of all its sources */
+} PartEdges;
+
 typedef struct Part {
     int64_t owned, halo, edges;  /* nodes that it owns; that it reads of others; edges with an end that it owns */
     int64_t inner;               /* nodes that it owns, none of whose edges leads to another part's */
@@ -72,6 +113,8 @@ typedef struct Part {
     int64_t bytes;               /* of its arrays, once they are written */
     const int32_t *nodes;        /* [owned + halo] ids: inner, others that it owns, halo; each ascending */
     const int32_t *edge_ids;     /* [edges] ascending */
+    const PartNodes *kinds;      /* [n_kinds] the same by kind */
+    const PartEdges *relations;  /* [n_relations] and by relation */
     const int32_t *graph_ids;    /* [graphs] ascending */
 } Part;
 

@@ -45,6 +45,65 @@ static void put_edges(Arena *a, const Folder *f, Split *s)
     }
 }
 
+/* A column has an edge of each of its sources, so that what those of the halo lead to is read as well. */
+static void add_columns(const Folder *f, Split *s, int32_t r, int32_t *seen, int32_t *halo)
+{
+    Part *p = &s->parts[r];
+    for (int64_t i = 0; i < p->halo; i++)
+        for (int32_t k = 0; k < f->n_relations; k++) {
+            const Relation *x = &f->relations[k];
+            int64_t row = halo[i] - f->kinds[x->from].first;
+            if (!x->column || row < 0 || row >= f->kinds[x->from].n) continue;
+            int32_t to = f->dst[x->first + row];
+            if (s->owner[to] == r || seen[to] == r + 1) continue;
+            seen[to] = r + 1;
+            halo[p->halo++] = to;
+            s->parts[s->owner[to]].sent++;
+        }
+}
+
+/* Those of n ascending ids that lie in [from, to), less `from`; *count: how many. */
+static void slice(const int32_t *ids, int64_t n, int64_t from, int64_t to, int32_t *out, int64_t *count)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] >= from && ids[i] < to) out[(*count)++] = (int32_t)(ids[i] - from);
+}
+
+/* The part's nodes by kind, its edges by relation. */
+static void divide(Arena *a, const Folder *f, Part *p)
+{
+    PartNodes *kinds = ARENA_ARRAY(a, PartNodes, f->n_kinds);
+    PartEdges *relations = ARENA_ARRAY(a, PartEdges, f->n_relations);
+    int64_t done = 0;
+    int32_t *ids = ARENA_ARRAY(a, int32_t, p->owned + p->halo);
+    for (int32_t k = 0; k < f->n_kinds; k++) {
+        int64_t from = f->kinds[k].first, to = from + f->kinds[k].n, n = 0;
+        kinds[k].ids = ids + done;
+        slice(p->nodes, p->inner, from, to, ids + done, &n);
+        kinds[k].inner = n;
+        slice(p->nodes + p->inner, p->owned - p->inner, from, to, ids + done, &n);
+        kinds[k].owned = n;
+        slice(p->nodes + p->owned, p->halo, from, to, ids + done, &n);
+        kinds[k].halo = n - kinds[k].owned;
+        done += n;
+    }
+    for (int32_t k = 0; k < f->n_relations; k++) {
+        const Relation *x = &f->relations[k];
+        const PartNodes *from = &kinds[x->from];
+        int64_t n = x->column ? from->owned + from->halo : p->edges;
+        int32_t *edges = ARENA_ARRAY(a, int32_t, n);
+        if (!x->column) slice(p->edge_ids, n, x->first, x->first + x->n, edges, &relations[k].n);
+        if (x->column && n) {
+            memcpy(edges, from->ids, (size_t)n * sizeof *edges);
+            qsort(edges, (size_t)n, sizeof *edges, ascending);
+            relations[k].n = n;
+        }
+        relations[k].ids = edges;
+    }
+    p->kinds = kinds;
+    p->relations = relations;
+}
+
 /* seen [nodes]: the last part, plus 1, that a node was put into the halo of, or at whose border it was found. */
 static void put_nodes(Arena *a, const Folder *f, Split *s, int32_t r, const int32_t *owned, int32_t *seen,
                       int32_t *halo)
@@ -61,6 +120,7 @@ static void put_nodes(Arena *a, const Folder *f, Split *s, int32_t r, const int3
             s->parts[s->owner[ends[k]]].sent++;
         }
     }
+    add_columns(f, s, r, seen, halo);
     qsort(halo, (size_t)p->halo, sizeof *halo, ascending);
     int32_t *nodes = ARENA_ARRAY(a, int32_t, p->owned + p->halo);
     for (int64_t i = 0; i < p->owned; i++)
@@ -81,6 +141,7 @@ Split partition_split(Arena *a, const Folder *f, int32_t n_parts, const int32_t 
     for (int32_t r = 0; r < n_parts; r++) {
         s.parts[r].owned = first[r + 1] - first[r];
         put_nodes(a, f, &s, r, owned + first[r], seen, halo);
+        divide(a, f, &s.parts[r]);
     }
     if (graph_owner) {
         int32_t *graphs = by_part(a, graph_owner, f->graphs, n_parts, &first);

@@ -8,8 +8,7 @@ static bool has(Session *s, const Folder *f, const char *name)
     return access(arena_printf(s->arena, "%s/%s", f->path, name), F_OK) == 0;
 }
 
-/* E0615 about one file; help may be NULL. */
-static bool unfit(Session *s, const Folder *f, const char *file, const char *what, const char *help)
+bool partition_unfit(Session *s, const Folder *f, const char *file, const char *what, const char *help)
 {
     Diag *it = diag_error(&s->diags, E0615, (Span){0}, "%s/%s: %s", f->path, file, what);
     if (help) diag_help(&s->diags, it, "%s", help);
@@ -38,6 +37,21 @@ bool partition_array(Session *s, Arena *a, const Folder *f, const char *name, Np
     return false;
 }
 
+/* meta.json's, where kinds have names; else NULL. */
+static const cJSON *relations_of(const Folder *f)
+{
+    const cJSON *it = cJSON_GetObjectItemCaseSensitive(f->meta, "relations");
+    return cJSON_IsObject(it) ? it : NULL;
+}
+
+/* Whether the file is NAME.edge_index.npy of a relation that meta.json names. */
+static bool is_named(Session *s, const cJSON *relations, const char *file)
+{
+    const char *dot = strchr(file, '.');
+    const char *head = arena_strndup(s->arena, file, (size_t)(dot - file));
+    return !strcmp(dot, ".edge_index.npy") && cJSON_GetObjectItemCaseSensitive(relations, head);
+}
+
 /* What this command cannot split is refused, so that no part lacks what the folder has. */
 static bool refuse_forms(Session *s, const Folder *f)
 {
@@ -54,15 +68,20 @@ static bool refuse_forms(Session *s, const Folder *f)
                          "save each of its arrays as NAME.npy (docs/data.md)");
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (has(s, f, own[i]))
-            return unfit(s, f, own[i], "the folder is a part already, or has a file of that name",
-                         "split the folder that the part was made of");
+            return partition_unfit(s, f, own[i], "the folder is a part already, or has a file of that name",
+                                   "split the folder that the part was made of");
     if (meta_count(f, "num_src") >= 0 || meta_count(f, "num_dst") >= 0)
         return not_built(s, f, "graphs between two kinds of nodes",
                          "num_src and num_dst of meta.json say that it is one");
+    const cJSON *relations = relations_of(f);
+    if (relations && (has(s, f, "edge_index.npy") || has(s, f, "src.npy") || has(s, f, "batch.npy")))
+        return not_built(s, f, "edge_index.npy, src.npy or batch.npy beside named relations",
+                         "save the edges as NAME.edge_index.npy, and say in \"relations\" of meta.json what they join");
     for (size_t i = 0; i < f->n_names; i++) {
         Npy npy;
         size_t len = strlen(f->names[i]);
-        if (len < 10 || strcmp(f->names[i] + len - 10, "_index.npy") || !strcmp(f->names[i], "edge_index.npy"))
+        if (len < 10 || strcmp(f->names[i] + len - 10, "_index.npy") || !strcmp(f->names[i], "edge_index.npy") ||
+            is_named(s, relations, f->names[i]))
             continue;
         if (npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, f->names[i]), &npy)) continue;
         if (npy.n_dims == 2 && npy.shape[0] == 2 && npy.dtype[1] == 'i')
@@ -86,22 +105,21 @@ static bool count_nodes(Session *s, Folder *f)
         if (!wrong && npy.n_dims && npy.shape[0] >= tell[i].more) f->nodes = npy.shape[0] - tell[i].more;
     }
     if (f->nodes < 0)
-        return unfit(s, f, "meta.json", "nothing says how many nodes there are", "say it: \"num_nodes\": N");
-    return f->nodes < INT32_MAX || unfit(s, f, "meta.json", "it has 2^31 nodes or more", NULL);
+        return partition_unfit(s, f, "meta.json", "nothing says how many nodes there are", "say it: \"num_nodes\": N");
+    return f->nodes < INT32_MAX || partition_unfit(s, f, "meta.json", "it has 2^31 nodes or more", NULL);
 }
 
-/* Integers of an array as ids below `below`; or NULL with a diagnostic. */
-static int32_t *read_ids(Session *s, const Folder *f, const char *name, const Npy *npy, int64_t first, int64_t n,
-                         int64_t below)
+int32_t *partition_ids(Session *s, const Folder *f, const char *name, const Npy *npy, int64_t first, int64_t n,
+                       int64_t below)
 {
     int32_t *ids = ARENA_ARRAY(s->arena, int32_t, n);
     for (int64_t i = 0; i < n; i++) {
         double v = npy_at(npy, first + i);
         if (!(v >= 0 && v < (double)below)) {
-            unfit(s, f, name,
-                  arena_printf(s->arena, "item %lld is %.17g, wanted an id in [0, %lld)", (long long)(first + i), v,
-                               (long long)below),
-                  NULL);
+            partition_unfit(s, f, name,
+                            arena_printf(s->arena, "item %lld is %.17g, wanted an id in [0, %lld)",
+                                         (long long)(first + i), v, (long long)below),
+                            NULL);
             return NULL;
         }
         ids[i] = (int32_t)v;
@@ -118,26 +136,31 @@ static bool read_edges(Session *s, Arena *a, Folder *f)
         if (!partition_array(s, a, f, names[0], &ends[0])) return false;
         ends[1] = ends[0];
         if (ends[0].n_dims != 2 || ends[0].shape[0] != 2 || ends[0].dtype[1] != 'i')
-            return unfit(s, f, names[0], "it is no array of integers of 2 rows", NULL);
+            return partition_unfit(s, f, names[0], "it is no array of integers of 2 rows", NULL);
         f->edges = second = ends[0].shape[1];
     } else {
         names[0] = "src.npy", names[1] = "dst.npy";
         for (int k = 0; k < 2; k++) {
             if (!partition_array(s, a, f, names[k], &ends[k])) return false;
             if (ends[k].n_dims != 1 || ends[k].dtype[1] != 'i' || ends[k].n != ends[0].n)
-                return unfit(s, f, names[k], "it is no vector of integers, as long as the other", NULL);
+                return partition_unfit(s, f, names[k], "it is no vector of integers, as long as the other", NULL);
         }
         f->edges = ends[0].n;
     }
-    if (f->edges >= INT32_MAX) return unfit(s, f, names[0], "it has 2^31 edges or more", NULL);
+    if (f->edges >= INT32_MAX) return partition_unfit(s, f, names[0], "it has 2^31 edges or more", NULL);
     if (meta_count(f, "num_edges") >= 0 && meta_count(f, "num_edges") != f->edges)
-        return unfit(s, f, names[0],
-                     arena_printf(s->arena, "it has %lld edges, meta.json says %lld", (long long)f->edges,
-                                  (long long)meta_count(f, "num_edges")),
-                     NULL);
-    memcpy(f->edge_dtype, ends[0].dtype, sizeof f->edge_dtype);
-    f->src = read_ids(s, f, names[0], &ends[0], 0, f->edges, f->nodes);
-    f->dst = f->src ? read_ids(s, f, names[1], &ends[1], second, f->edges, f->nodes) : NULL;
+        return partition_unfit(s, f, names[0],
+                               arena_printf(s->arena, "it has %lld edges, meta.json says %lld", (long long)f->edges,
+                                            (long long)meta_count(f, "num_edges")),
+                               NULL);
+    f->kinds = ARENA_ARRAY(s->arena, Kind, 1);
+    f->relations = ARENA_ARRAY(s->arena, Relation, 1);
+    f->n_kinds = f->n_relations = 1;
+    f->kinds[0].n = f->nodes;
+    f->relations[0] = (Relation){.array = "edge_index", .n = f->edges};
+    memcpy(f->relations[0].dtype, ends[0].dtype, sizeof ends[0].dtype);
+    f->src = partition_ids(s, f, names[0], &ends[0], 0, f->edges, f->nodes);
+    f->dst = f->src ? partition_ids(s, f, names[1], &ends[1], second, f->edges, f->nodes) : NULL;
     return f->dst != NULL;
 }
 
@@ -148,7 +171,7 @@ static bool read_batch(Session *s, Arena *a, Folder *f)
     if (!has(s, f, name)) return true;
     if (!partition_array(s, a, f, name, &npy)) return false;
     if (npy.n_dims != 1 || npy.n != f->nodes || npy.dtype[1] != 'i')
-        return unfit(s, f, name, "it is no vector of integers, one for each node", NULL);
+        return partition_unfit(s, f, name, "it is no vector of integers, one for each node", NULL);
     /* Graphs may be empty, but not without somebody having said how many there are: an id alone asks for no memory. */
     int64_t said = meta_count(f, "num_graphs");
     if (said < 0 && has(s, f, "graph_y.npy")) {
@@ -156,22 +179,22 @@ static bool read_batch(Session *s, Arena *a, Folder *f)
         if (!partition_array(s, a, f, "graph_y.npy", &labels)) return false;
         said = labels.n_dims ? labels.shape[0] : 0;
     }
-    if (said >= INT32_MAX) return unfit(s, f, name, "it has 2^31 graphs or more", NULL);
-    int32_t *batch = read_ids(s, f, name, &npy, 0, f->nodes, said >= 0 ? said : f->nodes);
+    if (said >= INT32_MAX) return partition_unfit(s, f, name, "it has 2^31 graphs or more", NULL);
+    int32_t *batch = partition_ids(s, f, name, &npy, 0, f->nodes, said >= 0 ? said : f->nodes);
     if (!batch) return false;
     for (int64_t v = 1; v < f->nodes; v++)
         if (batch[v] < batch[v - 1])
-            return unfit(s, f, name, arena_printf(s->arena, "item %lld is smaller than the one before", (long long)v),
-                         NULL);
+            return partition_unfit(
+                s, f, name, arena_printf(s->arena, "item %lld is smaller than the one before", (long long)v), NULL);
     f->graphs = said >= 0 ? said : f->nodes ? (int64_t)batch[f->nodes - 1] + 1 : 0;
     f->batch = batch;
     for (int64_t e = 0; e < f->edges; e++)
         if (batch[f->src[e]] != batch[f->dst[e]])
-            return unfit(s, f, name,
-                         arena_printf(s->arena,
-                                      "edge %lld joins two graphs, so that these cannot be given to parts as wholes",
-                                      (long long)e),
-                         NULL);
+            return partition_unfit(
+                s, f, name,
+                arena_printf(s->arena, "edge %lld joins two graphs, so that these cannot be given to parts as wholes",
+                             (long long)e),
+                NULL);
     return true;
 }
 
@@ -194,7 +217,8 @@ static bool check_rows(Session *s, const Folder *f)
         Npy npy;
         Rows rows;
         const char *stem = arena_strndup(s->arena, f->names[i], strlen(f->names[i]) - 4);
-        if (strcmp(stem, "edge_index") == 0 || (!has_index && (!strcmp(stem, "src") || !strcmp(stem, "dst")))) continue;
+        bool ends = !relations_of(f) && !has_index && (!strcmp(stem, "src") || !strcmp(stem, "dst"));
+        if (ends || partition_relation(f, stem)) continue;
         if (partition_csr(s, f, stem, "_indices") || partition_csr(s, f, stem, "_data")) continue;
         const char *wrong = npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, f->names[i]), &npy);
         if (wrong) {
@@ -217,13 +241,22 @@ bool partition_read(Session *s, const char *path, Folder *f)
     if (!data_meta(s, path, &f->meta)) return false;
     f->names = data_list(s->arena, path, ".npy", &f->n_names);
     if (partition_is(s, path))
-        return unfit(s, f, "partition.json", "the folder is a partition already",
-                     "split the folder that it was made of");
-    if (!refuse_forms(s, f) || !count_nodes(s, f)) return false;
+        return partition_unfit(s, f, "partition.json", "the folder is a partition already",
+                               "split the folder that it was made of");
+    if (!refuse_forms(s, f)) return false;
     Arena *a = arena_new();
-    bool ok = read_edges(s, a, f) && read_batch(s, a, f) && check_rows(s, f);
+    bool ok = relations_of(f) ? partition_read_relations(s, a, f)
+                              : count_nodes(s, f) && read_edges(s, a, f) && read_batch(s, a, f);
+    ok = ok && check_rows(s, f);
     arena_free(a);
     return ok;
+}
+
+const Relation *partition_relation(const Folder *f, const char *stem)
+{
+    for (int32_t k = 0; k < f->n_relations; k++)
+        if (!strcmp(f->relations[k].array, stem)) return &f->relations[k];
+    return NULL;
 }
 
 static bool begins(const char *text, const char *head) { return strncmp(text, head, strlen(head)) == 0; }
@@ -235,41 +268,74 @@ static bool is_mask(const char *stem)
 }
 
 /* What a name says by itself. */
-static Rows rows_by_name(Session *s, const Folder *f, const char *stem)
+static RowsOf rows_by_name(Session *s, const Folder *f, const char *stem)
 {
     if (strcmp(stem, "x") == 0 || strcmp(stem, "y") == 0 || strcmp(stem, "batch") == 0) return ROWS_NODE;
     if (is_mask(stem)) return has(s, f, "graph_y.npy") && !has(s, f, "y.npy") ? ROWS_GRAPH : ROWS_NODE;
     return begins(stem, "edge_") ? ROWS_EDGE : begins(stem, "graph_") ? ROWS_GRAPH : ROWS_NONE;
 }
 
-bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out)
+static bool unnamed_rows(Session *s, const Folder *f, const char *stem, int64_t rows, RowsOf *out)
 {
     static const char *const words[] = {"none", "node", "edge", "graph"};
     const bool fits[] = {true, rows == f->nodes, rows == f->edges, f->batch && rows == f->graphs};
     const char *file = arena_printf(s->arena, "%s.npy", stem);
     const cJSON *said = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(f->meta, "rows"), stem);
-    Rows named = rows_by_name(s, f, stem);
+    RowsOf named = rows_by_name(s, f, stem);
     int n_fits = fits[ROWS_NODE] + fits[ROWS_EDGE] + fits[ROWS_GRAPH];
     *out = ROWS_NONE;
     if (cJSON_IsString(said)) {
         for (int k = 0; k < 4; k++)
-            if (strcmp(said->valuestring, words[k]) == 0 && fits[k]) return *out = (Rows)k, true;
-        return unfit(s, f, file,
-                     arena_printf(s->arena, "it has %lld rows, and meta.json says they are of `%s`", (long long)rows,
-                                  said->valuestring),
-                     "\"rows\" in meta.json knows node, edge, graph and none");
+            if (strcmp(said->valuestring, words[k]) == 0 && fits[k]) return *out = (RowsOf)k, true;
+        return partition_unfit(s, f, file,
+                               arena_printf(s->arena, "it has %lld rows, and meta.json says they are of `%s`",
+                                            (long long)rows, said->valuestring),
+                               "\"rows\" in meta.json knows node, edge, graph and none");
     }
     if (n_fits && fits[named] && named != ROWS_NONE) return *out = named, true;
     if (named == ROWS_NODE && !is_mask(stem))
-        return unfit(
+        return partition_unfit(
             s, f, file,
             arena_printf(s->arena, "it has %lld rows, and there are %lld nodes", (long long)rows, (long long)f->nodes),
             NULL);
     if (n_fits > 1)
-        return unfit(
+        return partition_unfit(
             s, f, file, arena_printf(s->arena, "its %lld rows may be of nodes, edges or graphs", (long long)rows),
             arena_printf(s->arena, "say it in meta.json: \"rows\": {\"%s\": \"node\"}, or edge, graph, none", stem));
     for (int k = ROWS_NODE; k <= ROWS_GRAPH; k++)
-        if (fits[k]) *out = (Rows)k;
+        if (fits[k]) *out = (RowsOf)k;
     return true;
+}
+
+/* What a name says: of a kind or a relation. */
+static bool rows_of_name(const Folder *f, const char *name, Rows *out, int64_t *wanted)
+{
+    for (int32_t k = 0; k < f->n_kinds; k++)
+        if (!strcmp(f->kinds[k].name, name)) return *out = (Rows){ROWS_NODE, k}, *wanted = f->kinds[k].n, true;
+    for (int32_t k = 0; k < f->n_relations; k++)
+        if (!strcmp(f->relations[k].name, name)) return *out = (Rows){ROWS_EDGE, k}, *wanted = f->relations[k].n, true;
+    return false;
+}
+
+bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out)
+{
+    Arena *a = s->arena;
+    int64_t wanted;
+    const char *dot = strchr(stem, '.'), *file = arena_printf(a, "%s.npy", stem);
+    const cJSON *said = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(f->meta, "rows"), stem);
+    *out = (Rows){ROWS_NONE, 0};
+    if (!relations_of(f)) return unnamed_rows(s, f, stem, rows, &out->of);
+    const char *name = cJSON_IsString(said) ? said->valuestring
+                       : dot                ? arena_strndup(a, stem, (size_t)(dot - stem))
+                                            : "";
+    if (!strcmp(name, "none") || rows < 0) return true;
+    if (!rows_of_name(f, name, out, &wanted))
+        return partition_unfit(
+            s, f, file, "nothing says which kind of nodes or which relation its rows are of",
+            arena_printf(a, "call it KIND.%s.npy, or say it in meta.json: \"rows\": {\"%s\": \"KIND\"}, or none", stem,
+                         stem));
+    if (rows == wanted) return true;
+    return partition_unfit(
+        s, f, file, arena_printf(a, "it has %lld rows, and `%s` has %lld", (long long)rows, name, (long long)wanted),
+        NULL);
 }

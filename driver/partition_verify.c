@@ -44,7 +44,7 @@ static cJSON *parse(Session *s, const char *path, const char *text)
     cJSON *json = cJSON_Parse(text);
     const char *wrong = NULL;
     if (!cJSON_IsObject(json)) wrong = "it is not a JSON object";
-    else if (number(json, "format") != 2) wrong = "its format is not 2";
+    else if (number(json, "format") != 2 && number(json, "format") != 3) wrong = "its format is not 2 or 3";
     else if (number(json, "parts") < 1 || number(json, "parts") > INT32_MAX || number(json, "nodes") < 0 ||
              number(json, "nodes") >= INT32_MAX || number(json, "edges") < 0 || number(json, "edges") >= INT32_MAX)
         wrong = "parts, nodes or edges is no count";
@@ -78,6 +78,10 @@ void partition_print(Session *s, const char *path, const char *text)
     printf("%s: %lld parts of %s, %lld nodes, %lld edges, by %s%s\n", path, count(json, "parts"),
            *word(data, "name") ? word(data, "name") : "a folder without a name", count(json, "nodes"),
            count(json, "edges"), word(json, "method"), objective(s, json));
+    const cJSON *kinds = cJSON_GetObjectItemCaseSensitive(json, "kinds");
+    cJSON_ArrayForEach(item, kinds)
+        printf("%s %s %lld", item == kinds->child ? "  nodes of" : ",", item->string, count(kinds, item->string));
+    if (kinds) putchar('\n');
     printf("  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");
     int r = 0;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "ranks"))
@@ -107,12 +111,20 @@ typedef struct Check {
     const char *path;
     const cJSON *json;
     int64_t parts, nodes, edges;
+    Folder f;             /* its kinds and relations, as partition.json says them */
     const int32_t *owner; /* [nodes] */
     int32_t *src, *dst;   /* [edges] ends as a part says them, -1: none has yet */
     int32_t *times;       /* [edges] in how many parts */
     FileSums sums;
     size_t n_files;
 } Check;
+
+/* What a part says of one kind, and its nodes. */
+typedef struct Nodes {
+    int64_t inner, owned, halo;
+    int32_t *ids; /* [owned + halo] nodes of all kinds */
+    bool *read;   /* [owned + halo] whether an edge joins the node to one of another part, or it is one */
+} Nodes;
 
 static bool wrong(Check *c, DiagCode code, const char *file, const char *what)
 {
@@ -128,6 +140,54 @@ static bool integers(Check *c, Arena *a, const char *file, int rows, int64_t n, 
     if (npy->dtype[1] == 'i' && npy->n_dims == rows && npy->n == rows * n && npy->shape[rows - 1] == n) return true;
     return wrong(c, E0615, file,
                  arena_printf(c->s->arena, "wanted %s%lld integers", rows == 2 ? "2 x " : "", (long long)n));
+}
+
+static int32_t kind_of(const Folder *f, const cJSON *name)
+{
+    for (int32_t k = 0; cJSON_IsString(name) && k < f->n_kinds; k++)
+        if (!strcmp(f->kinds[k].name, name->valuestring)) return k;
+    return -1;
+}
+
+/* The kinds and relations that have names; those of a partition without are one each. */
+static bool read_names(Check *c)
+{
+    Folder *f = &c->f;
+    const cJSON *kinds = cJSON_GetObjectItemCaseSensitive(c->json, "kinds"), *it;
+    const cJSON *relations = cJSON_GetObjectItemCaseSensitive(c->json, "relations");
+    bool named = number(c->json, "format") == 3, ok = !named || (cJSON_IsObject(kinds) && cJSON_IsObject(relations));
+    f->kinds = ARENA_ARRAY(c->s->arena, Kind, named ? cJSON_GetArraySize(kinds) : 1);
+    f->relations = ARENA_ARRAY(c->s->arena, Relation, named ? cJSON_GetArraySize(relations) : 1);
+    if (!named) {
+        f->n_kinds = f->n_relations = 1;
+        f->kinds[0].n = f->nodes = c->nodes;
+        f->relations[0] = (Relation){.array = "edge_index", .n = f->edges = c->edges};
+        return true;
+    }
+    cJSON_ArrayForEach(it, kinds)
+    {
+        Kind k = {it->string, f->nodes, number(kinds, it->string)};
+        ok = ok && k.n >= 0 && k.n <= c->nodes;
+        f->kinds[f->n_kinds++] = k;
+        f->nodes += k.n;
+    }
+    cJSON_ArrayForEach(it, relations)
+    {
+        const cJSON *joins = cJSON_GetObjectItemCaseSensitive(it, "joins");
+        Relation x = {.name = it->string,
+                      .column = *word(it, "column") != 0,
+                      .from = kind_of(f, cJSON_GetArrayItem(joins, 0)),
+                      .to = kind_of(f, cJSON_GetArrayItem(joins, 1)),
+                      .first = f->edges,
+                      .n = number(it, "edges")};
+        x.array = x.column ? word(it, "column") : arena_printf(c->s->arena, "%s.edge_index", it->string);
+        ok = ok && x.from >= 0 && x.to >= 0 && x.n >= 0 && x.n <= c->edges;
+        if (ok && x.column) ok = x.n == f->kinds[x.from].n;
+        f->relations[f->n_relations++] = x;
+        f->edges += x.n;
+    }
+    return (ok && f->nodes == c->nodes && f->edges == c->edges) ||
+           wrong(c, E0614, "partition.json", "kinds or relations are not as many nodes and edges as it says");
 }
 
 static bool read_owner(Check *c)
@@ -147,106 +207,173 @@ static bool read_owner(Check *c)
     return true;
 }
 
-/* The part's nodes: inner ones, others that it owns, those of others, each ascending; with whom these are. */
-static bool check_nodes(Check *c, Arena *a, int r, int64_t inner, int64_t owned, int64_t halo, int32_t *nodes)
+/* "part-0/node_id.npy", or "part-0/node_id.author.npy" of what has a name. */
+static const char *file_of(Arena *a, int r, const char *stem, const char *name)
 {
-    Npy ids, owners;
-    const char *file = arena_printf(a, "part-%d/node_id.npy", r),
-               *of_halo = arena_printf(a, "part-%d/halo_owner.npy", r);
-    if (!integers(c, a, file, 1, owned + halo, &ids) || !integers(c, a, of_halo, 1, halo, &owners)) return false;
-    int64_t v = 0;
-    for (int64_t i = 0; i < owned + halo; i++) {
-        double id = npy_at(&ids, i);
-        bool first = !i || i == inner || i == owned;
-        if (!(id >= 0 && id < (double)c->nodes) || (!first && id <= npy_at(&ids, i - 1)))
-            return wrong(c, E0615, file,
-                         arena_printf(c->s->arena, "item %lld is %.17g, wanted ids that ascend, below %lld",
-                                      (long long)i, id, (long long)c->nodes));
-        nodes[i] = (int32_t)id;
-        if ((i < owned) != (c->owner[nodes[i]] == r))
-            return wrong(
-                c, E0615, file,
-                arena_printf(c->s->arena, "node %d is owned by part %d, says owner.npy", nodes[i], c->owner[nodes[i]]));
-        if (i >= owned && npy_at(&owners, i - owned) != c->owner[nodes[i]])
-            return wrong(
-                c, E0615, of_halo,
-                arena_printf(c->s->arena, "node %d is owned by part %d, says owner.npy", nodes[i], c->owner[nodes[i]]));
-    }
-    int64_t wanted = 0;
-    for (v = 0; v < c->nodes; v++) wanted += c->owner[v] == r;
-    return wanted == owned || wrong(c, E0615, file,
-                                    arena_printf(c->s->arena, "it has %lld nodes of its own, owner.npy gives it %lld",
-                                                 (long long)owned, (long long)wanted));
+    return arena_printf(a, "part-%d/%s%s%s.npy", r, stem, name ? "." : "", name ? name : "");
 }
 
-/* The part's edges: each has an end that the part owns, and joins the nodes that other parts say; each halo node is an
-   end of one; inner nodes are those that none joins to a halo node. */
-static bool check_edges(Check *c, Arena *a, int r, int64_t inner, int64_t owned, int64_t halo, const int32_t *nodes)
+/* A kind's nodes: inner ones, others that the part owns, those of others, each ascending; with whom these are. */
+static bool check_nodes(Check *c, Arena *a, int r, const Kind *k, const Nodes *x)
 {
-    Npy ids, ends;
-    const char *file = arena_printf(a, "part-%d/edge_id.npy", r), *index = arena_printf(a, "part-%d/edge_index.npy", r);
-    const char *bad = npy_header(a, arena_printf(a, "%s/%s", c->path, file), &ids);
-    if (bad) return wrong(c, E0614, file, bad);
-    int64_t n = ids.n;
-    if (!integers(c, a, file, 1, n, &ids) || !integers(c, a, index, 2, n, &ends)) return false;
-    bool *read = ARENA_ARRAY(a, bool, owned + halo);
-    for (int64_t i = 0; i < n; i++) {
-        double id = npy_at(&ids, i), ends_at[2] = {npy_at(&ends, i), npy_at(&ends, n + i)};
-        if (!(id >= 0 && id < (double)c->edges) || (i && id <= npy_at(&ids, i - 1)))
+    Npy ids, owners;
+    const char *file = file_of(a, r, "node_id", k->name), *of_halo = file_of(a, r, "halo_owner", k->name);
+    const int32_t *owner = c->owner + k->first;
+    if (!integers(c, a, file, 1, x->owned + x->halo, &ids) || !integers(c, a, of_halo, 1, x->halo, &owners))
+        return false;
+    for (int64_t i = 0; i < x->owned + x->halo; i++) {
+        double id = npy_at(&ids, i);
+        bool first = !i || i == x->inner || i == x->owned;
+        if (!(id >= 0 && id < (double)k->n) || (!first && id <= npy_at(&ids, i - 1)))
             return wrong(c, E0615, file,
                          arena_printf(c->s->arena, "item %lld is %.17g, wanted ids that ascend, below %lld",
-                                      (long long)i, id, (long long)c->edges));
-        int64_t e = (int64_t)id, at[2];
-        for (int k = 0; k < 2; k++) {
-            if (!(ends_at[k] >= 0 && ends_at[k] < (double)(owned + halo)))
-                return wrong(
-                    c, E0615, index,
-                    arena_printf(c->s->arena, "edge %lld has an end that is no node of the part", (long long)e));
-            at[k] = (int64_t)ends_at[k];
-        }
-        for (int k = 0; k < 2; k++)
-            if (at[k] >= owned) read[at[k]] = read[at[1 - k]] = true;
-        if (at[0] >= owned && at[1] >= owned)
-            return wrong(c, E0615, index,
-                         arena_printf(c->s->arena, "edge %lld has no end that the part owns", (long long)e));
-        if (c->times[e]++ == 0) c->src[e] = nodes[at[0]], c->dst[e] = nodes[at[1]];
-        else if (c->src[e] != nodes[at[0]] || c->dst[e] != nodes[at[1]])
-            return wrong(c, E0615, index,
-                         arena_printf(c->s->arena, "edge %lld joins %d and %d, in another part %d and %d", (long long)e,
-                                      nodes[at[0]], nodes[at[1]], c->src[e], c->dst[e]));
+                                      (long long)i, id, (long long)k->n));
+        int32_t v = (int32_t)id;
+        x->ids[i] = (int32_t)(k->first + v);
+        if ((i < x->owned) != (owner[v] == r))
+            return wrong(c, E0615, file,
+                         arena_printf(c->s->arena, "node %d is owned by part %d, says owner.npy", v, owner[v]));
+        if (i >= x->owned && npy_at(&owners, i - x->owned) != owner[v])
+            return wrong(c, E0615, of_halo,
+                         arena_printf(c->s->arena, "node %d is owned by part %d, says owner.npy", v, owner[v]));
     }
-    for (int64_t i = 0; i < owned + halo; i++) {
-        if (read[i] == (i >= inner)) continue;
-        const char *what = i >= owned   ? "no edge has halo node %d as an end"
-                           : i >= inner ? "no edge joins node %d, which is no inner one, to a node of another part"
-                                        : "an edge joins inner node %d to a node of another part";
-        return wrong(c, E0615, index, arena_printf(c->s->arena, what, nodes[i]));
+    int64_t wanted = 0;
+    for (int64_t v = 0; v < k->n; v++) wanted += owner[v] == r;
+    return wanted == x->owned ||
+           wrong(c, E0615, file,
+                 arena_printf(c->s->arena, "it has %lld nodes of its own, owner.npy gives it %lld", (long long)x->owned,
+                              (long long)wanted));
+}
+
+/* Edge e of all joins two rows of kinds, the source and the target: it has an end that the part owns, unless it is of a
+   column, and joins the nodes that other parts say. */
+static bool check_edge(Check *c, const char *file, const Relation *x, int64_t e, Nodes *const kinds[2],
+                       const int64_t at[2])
+{
+    int32_t ends[] = {kinds[0]->ids[at[0]], kinds[1]->ids[at[1]]};
+    bool own[] = {at[0] < kinds[0]->owned, at[1] < kinds[1]->owned};
+    for (int k = 0; k < 2; k++) {
+        if (own[k]) continue;
+        kinds[k]->read[at[k]] |= own[1 - k] || (k == 1 && x->column);
+        kinds[1 - k]->read[at[1 - k]] |= own[1 - k];
+    }
+    if (!own[0] && !own[1])
+        return x->column ||
+               wrong(c, E0615, file,
+                     arena_printf(c->s->arena, "edge %lld has no end that the part owns", (long long)(e - x->first)));
+    if (c->times[e]++ == 0) c->src[e] = ends[0], c->dst[e] = ends[1];
+    else if (c->src[e] != ends[0] || c->dst[e] != ends[1]) {
+        const Kind *from = &c->f.kinds[x->from], *to = &c->f.kinds[x->to];
+        return wrong(c, E0615, file,
+                     arena_printf(c->s->arena, "edge %lld joins %lld and %lld, in another part %lld and %lld",
+                                  (long long)(e - x->first), (long long)(ends[0] - from->first),
+                                  (long long)(ends[1] - to->first), (long long)(c->src[e] - from->first),
+                                  (long long)(c->dst[e] - to->first)));
+    }
+    return true;
+}
+
+/* An end of edge i, as a row of its kind; -1 with a diagnostic. */
+static int64_t read_end(Check *c, const char *file, const Npy *npy, int64_t i, int64_t e, const Nodes *kind)
+{
+    double at = npy_at(npy, i);
+    if (at >= 0 && at < (double)(kind->owned + kind->halo)) return (int64_t)at;
+    wrong(c, E0615, file, arena_printf(c->s->arena, "edge %lld has an end that is no node of the part", (long long)e));
+    return -1;
+}
+
+/* The part's edges of a relation. */
+static bool check_edges(Check *c, Arena *a, int r, const Relation *x, Nodes *kinds)
+{
+    Npy ids, ends;
+    Nodes *const joined[2] = {&kinds[x->from], &kinds[x->to]};
+    const char *file = file_of(a, r, "edge_id", x->name), *array = file_of(a, r, x->array, NULL);
+    int64_t n = joined[0]->owned + joined[0]->halo;
+    if (!x->column) {
+        const char *bad = npy_header(a, arena_printf(a, "%s/%s", c->path, file), &ids);
+        if (bad) return wrong(c, E0614, file, bad);
+        n = ids.n;
+        if (!integers(c, a, file, 1, n, &ids)) return false;
+    }
+    if (!integers(c, a, array, 2 - x->column, n, &ends)) return false;
+    for (int64_t i = 0; i < n; i++) {
+        double id = x->column ? (double)(joined[0]->ids[i] - c->f.kinds[x->from].first) : npy_at(&ids, i);
+        if (!x->column && (!(id >= 0 && id < (double)x->n) || (i && id <= npy_at(&ids, i - 1))))
+            return wrong(c, E0615, file,
+                         arena_printf(c->s->arena, "item %lld is %.17g, wanted ids that ascend, below %lld",
+                                      (long long)i, id, (long long)x->n));
+        int64_t e = (int64_t)id, at[2];
+        at[0] = x->column ? i : read_end(c, array, &ends, i, e, joined[0]);
+        at[1] = at[0] < 0 ? -1 : read_end(c, array, &ends, x->column ? i : n + i, e, joined[1]);
+        if (at[1] < 0 || !check_edge(c, array, x, x->first + e, joined, at)) return false;
+    }
+    return true;
+}
+
+/* Each halo node is an end of an edge; inner nodes are those that none joins to a halo node. */
+static bool check_borders(Check *c, Arena *a, int r, const Kind *k, const Nodes *x)
+{
+    const char *file = k->name ? file_of(a, r, "node_id", k->name) : file_of(a, r, "edge_index", NULL);
+    for (int64_t i = 0; i < x->owned + x->halo; i++) {
+        if (x->read[i] == (i >= x->inner)) continue;
+        const char *what = i >= x->owned   ? "no edge has halo node %d as an end"
+                           : i >= x->inner ? "no edge joins node %d, which is no inner one, to a node of another part"
+                                           : "an edge joins inner node %d to a node of another part";
+        return wrong(c, E0615, file, arena_printf(c->s->arena, what, (int)(x->ids[i] - k->first)));
     }
     return true;
 }
 
 /* part.json against partition.json. */
-static bool check_words(Check *c, Arena *a, int r, int64_t *inner, int64_t *owned, int64_t *halo)
+static bool check_words(Check *c, Arena *a, int r, Nodes *kinds)
 {
-    const char *why = NULL, *file = arena_printf(a, "part-%d/part.json", r);
+    const Folder *f = &c->f;
+    const char *why = NULL, *file = arena_printf(a, "part-%d/part.json", r), *bad = NULL;
     size_t n = 0;
     char *text = file_read(a, arena_printf(a, "%s/%s", c->path, file), (size_t)1 << 24, &n, &why);
     cJSON *json = text ? cJSON_ParseWithLength(text, n) : NULL;
     const cJSON *rank = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(c->json, "ranks"), r);
-    const char *bad = NULL;
-    *inner = number(json, "inner");
-    *owned = number(json, "owned");
-    *halo = number(json, "halo");
+    const cJSON *named = cJSON_GetObjectItemCaseSensitive(json, "kinds"),
+                *relations = cJSON_GetObjectItemCaseSensitive(json, "relations");
+    bool counts = number(json, "format") == number(c->json, "format") && number(json, "rank") == r &&
+                  number(json, "parts") == c->parts;
+    int64_t owned = 0, halo = 0;
+    for (int32_t k = 0; k < f->n_kinds; k++) {
+        const Kind *kind = &f->kinds[k];
+        const cJSON *it = kind->name ? cJSON_GetObjectItemCaseSensitive(named, kind->name) : json;
+        Nodes *x = &kinds[k];
+        *x = (Nodes){.inner = number(it, "inner"), .owned = number(it, "owned"), .halo = number(it, "halo")};
+        counts &= number(it, "nodes") == kind->n && x->inner >= 0 && x->inner <= x->owned && x->halo >= 0 &&
+                  x->owned + x->halo <= kind->n;
+        owned += x->owned;
+        halo += x->halo;
+    }
+    for (int32_t k = 0; k < f->n_relations; k++) {
+        const Relation *x = &f->relations[k];
+        const cJSON *it = x->name ? cJSON_GetObjectItemCaseSensitive(relations, x->name) : json;
+        counts &= number(it, "edges") == x->n && !strcmp(word(it, "column"), x->column ? x->array : "");
+    }
     DiagCode code = cJSON_IsObject(json) ? E0615 : E0614;
     if (code == E0614) bad = "it cannot be read as a JSON object";
-    else if (number(json, "format") != 2 || number(json, "rank") != r || number(json, "parts") != c->parts ||
-             number(json, "nodes") != c->nodes || number(json, "edges") != c->edges ||
-             *owned != number(rank, "owned") || *halo != number(rank, "halo") || *owned < 0 || *halo < 0 ||
-             *inner < 0 || *inner > *owned || *owned + *halo > c->nodes)
+    else if (!counts || owned != number(rank, "owned") || halo != number(rank, "halo"))
         bad = "its counts are not those of partition.json";
     else if (strcmp(word(json, "partition"), word(c->json, "digest")) != 0) bad = "it is a part of another partition";
     cJSON_Delete(json);
     return !bad || wrong(c, code, file, bad);
+}
+
+static bool check_rows(Check *c, Arena *a, int r, Nodes *kinds)
+{
+    const Folder *f = &c->f;
+    bool ok = true;
+    for (int32_t k = 0; ok && k < f->n_kinds; k++) {
+        kinds[k].ids = ARENA_ARRAY(a, int32_t, kinds[k].owned + kinds[k].halo);
+        kinds[k].read = ARENA_ARRAY(a, bool, kinds[k].owned + kinds[k].halo);
+        ok = check_nodes(c, a, r, &f->kinds[k], &kinds[k]);
+    }
+    for (int32_t k = 0; ok && k < f->n_relations; k++) ok = check_edges(c, a, r, &f->relations[k], kinds);
+    for (int32_t k = 0; ok && k < f->n_kinds; k++) ok = check_borders(c, a, r, &f->kinds[k], &kinds[k]);
+    return ok;
 }
 
 static bool check_part(Check *c, int r)
@@ -254,12 +381,8 @@ static bool check_part(Check *c, int r)
     Arena *a = arena_new();
     const char *folder = arena_printf(c->s->arena, "%s/part-%d", c->path, r), *why = NULL;
     size_t n = 0;
-    int64_t inner, owned, halo;
-    bool ok = data_verify_folder(c->s, folder, &n) && check_words(c, a, r, &inner, &owned, &halo);
-    if (ok) {
-        int32_t *nodes = ARENA_ARRAY(a, int32_t, owned + halo);
-        ok = check_nodes(c, a, r, inner, owned, halo, nodes) && check_edges(c, a, r, inner, owned, halo, nodes);
-    }
+    Nodes *kinds = ARENA_ARRAY(a, Nodes, c->f.n_kinds);
+    bool ok = data_verify_folder(c->s, folder, &n) && check_words(c, a, r, kinds) && check_rows(c, a, r, kinds);
     c->n_files += n;
     char **files = data_list(a, folder, "", &n);
     for (size_t i = 0; ok && i < n; i++) {
@@ -291,7 +414,7 @@ static bool check_all(Check *c)
 {
     char digest[65];
     const char *why = NULL;
-    if (!read_owner(c)) return false;
+    if (!read_names(c) || !read_owner(c)) return false;
     c->src = ARENA_ARRAY(c->s->arena, int32_t, c->edges);
     c->dst = ARENA_ARRAY(c->s->arena, int32_t, c->edges);
     c->times = ARENA_ARRAY(c->s->arena, int32_t, c->edges);

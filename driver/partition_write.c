@@ -18,7 +18,7 @@ typedef struct Writer {
     TempFolder folder; /* holds file i of sums as "i" */
     FileSums sums;
     cJSON **files;   /* [n_parts] the key "files" of each part's meta.json */
-    int32_t *local;  /* [nodes] ids inside the part at hand */
+    int32_t *local;  /* [nodes] numbers in their kinds, of the part at hand */
     char origin[65]; /* of the folder that is split */
 } Writer;
 
@@ -54,11 +54,13 @@ static bool put_array(Writer *w, Arena *a, int32_t r, const char *stem, const ch
     return true;
 }
 
-/* Ids of the part's rows of a space; NULL: all there are. */
+/* Ids of the part's rows. */
 static const int32_t *rows_of(const Part *p, Rows rows, int64_t *n)
 {
-    *n = rows == ROWS_NODE ? p->owned + p->halo : rows == ROWS_EDGE ? p->edges : p->graphs;
-    return rows == ROWS_NODE ? p->nodes : rows == ROWS_EDGE ? p->edge_ids : p->graph_ids;
+    const PartNodes *nodes = &p->kinds[rows.of == ROWS_NODE ? rows.which : 0];
+    const PartEdges *edges = &p->relations[rows.of == ROWS_EDGE ? rows.which : 0];
+    *n = rows.of == ROWS_NODE ? nodes->owned + nodes->halo : rows.of == ROWS_EDGE ? edges->n : p->graphs;
+    return rows.of == ROWS_NODE ? nodes->ids : rows.of == ROWS_EDGE ? edges->ids : p->graph_ids;
 }
 
 static bool put_rows(Writer *w, int32_t r, const char *stem, const Npy *npy, Rows rows)
@@ -68,7 +70,7 @@ static bool put_rows(Writer *w, int32_t r, const char *stem, const Npy *npy, Row
     Arena *a = arena_new();
     const char *from = npy->data;
     char *data = NULL;
-    if (rows != ROWS_NONE) {
+    if (rows.of != ROWS_NONE) {
         const int32_t *ids = rows_of(&w->split->parts[r], rows, &n);
         size_t bytes = shape[0] ? (size_t)(npy->n / shape[0]) * npy_item_bytes(npy) : 0;
         data = arena_array(a, (size_t)n, bytes);
@@ -97,17 +99,28 @@ static bool put_ids(Writer *w, int32_t r, const char *stem, const char *dtype, i
     return ok;
 }
 
-static bool put_edges(Writer *w, int32_t r)
+static void number_nodes(Writer *w, int32_t r)
 {
-    const Part *p = &w->split->parts[r];
-    Arena *a = arena_new();
-    int32_t *ends = ARENA_ARRAY(a, int32_t, 2 * p->edges);
-    for (int64_t i = 0; i < p->owned + p->halo; i++) w->local[p->nodes[i]] = (int32_t)i;
-    for (int64_t i = 0; i < p->edges; i++) {
-        ends[i] = w->local[w->f->src[p->edge_ids[i]]];
-        ends[p->edges + i] = w->local[w->f->dst[p->edge_ids[i]]];
+    for (int32_t k = 0; k < w->f->n_kinds; k++) {
+        const PartNodes *p = &w->split->parts[r].kinds[k];
+        for (int64_t i = 0; i < p->owned + p->halo; i++) w->local[w->f->kinds[k].first + p->ids[i]] = (int32_t)i;
     }
-    bool ok = put_ids(w, r, "edge_index", w->f->edge_dtype, 2, p->edges, ends);
+}
+
+/* The edges of a relation. */
+static bool put_edges(Writer *w, int32_t r, const Relation *x)
+{
+    const PartEdges *edges = &w->split->parts[r].relations[x - w->f->relations];
+    Arena *a = arena_new();
+    int32_t *ends = ARENA_ARRAY(a, int32_t, 2 * edges->n);
+    number_nodes(w, r);
+    for (int64_t i = 0; i < edges->n; i++) {
+        int32_t src = w->local[w->f->src[x->first + edges->ids[i]]],
+                dst = w->local[w->f->dst[x->first + edges->ids[i]]];
+        ends[x->column ? src : i] = x->column ? dst : src;
+        if (!x->column) ends[edges->n + i] = dst;
+    }
+    bool ok = put_ids(w, r, x->array, x->dtype, 2 - x->column, edges->n, ends);
     arena_free(a);
     return ok;
 }
@@ -178,7 +191,8 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
     const Folder *f = w->f;
     const char *base;
     Rows rows;
-    bool ends = strcmp(stem, "edge_index") == 0, ok = true;
+    const Relation *ends = partition_relation(f, stem);
+    bool ok = true;
     if (partition_csr(w->s, f, stem, "_indices") || partition_csr(w->s, f, stem, "_data")) return true;
     if ((base = partition_csr(w->s, f, stem, "_indptr"))) {
         Npy indices, data;
@@ -187,7 +201,7 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
             !is_csr(w->s, arena_printf(a, "%s/%s.npy", f->path, stem), npy, &indices, &data) ||
             !partition_rows(w->s, f, base, npy->n - 1, &rows))
             return false;
-        if (rows != ROWS_NONE) {
+        if (rows.of != ROWS_NONE) {
             for (int32_t r = 0; ok && r < w->split->n_parts; r++) ok = put_csr(w, r, base, npy, &indices, &data, rows);
             return ok;
         }
@@ -199,7 +213,7 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
     }
     if (!ends && !partition_rows(w->s, f, stem, npy->n_dims ? npy->shape[0] : -1, &rows)) return false;
     for (int32_t r = 0; ok && r < w->split->n_parts; r++)
-        ok = ends                         ? put_edges(w, r)
+        ok = ends                         ? put_edges(w, r, ends)
              : strcmp(stem, "batch") == 0 ? put_batch(w, r, npy->dtype)
                                           : put_rows(w, r, stem, npy, rows);
     return ok;
@@ -209,14 +223,15 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
 static bool split_arrays(Writer *w)
 {
     const Folder *f = w->f;
-    bool has_index = access(arena_printf(w->s->arena, "%s/edge_index.npy", f->path), F_OK) == 0, ok = true;
+    bool ok = true, pair = f->n_relations == 1 && !f->relations->name &&
+                           access(arena_printf(w->s->arena, "%s/edge_index.npy", f->path), F_OK) != 0;
     StrBuf text = {.arena = w->s->arena};
     for (size_t i = 0; ok && i < f->n_names; i++) {
         Arena *a = arena_new();
         Npy npy;
         char hex[65];
         const char *stem = arena_strndup(a, f->names[i], strlen(f->names[i]) - 4);
-        bool end = !has_index && (strcmp(stem, "src") == 0 || strcmp(stem, "dst") == 0);
+        bool end = pair && (strcmp(stem, "src") == 0 || strcmp(stem, "dst") == 0);
         ok = partition_array(w->s, a, f, f->names[i], &npy);
         if (ok) {
             sha256_hex(npy.file, npy.bytes_file, hex);
@@ -225,7 +240,7 @@ static bool split_arrays(Writer *w)
         }
         arena_free(a);
     }
-    for (int32_t r = 0; ok && !has_index && r < w->split->n_parts; r++) ok = put_edges(w, r);
+    for (int32_t r = 0; ok && pair && r < w->split->n_parts; r++) ok = put_edges(w, r, f->relations);
     if (ok) sha256_hex(strbuf_cstr(&text), text.n, w->origin);
     return ok;
 }
@@ -237,21 +252,51 @@ static void set_number(cJSON *o, const char *key, int64_t v)
     else cJSON_AddNumberToObject(o, key, (double)v);
 }
 
-/* What says how the part lies in the whole, and its meta.json. */
+/* "node_id", or "node_id.author" of a kind or relation that has a name. */
+static const char *name_of(Arena *a, const char *stem, const char *name)
+{
+    return name ? arena_printf(a, "%s.%s", stem, name) : stem;
+}
+
+/* What says how the part's nodes and edges lie in the whole. */
+static bool put_numbers(Writer *w, Arena *a, int32_t r)
+{
+    const Folder *f = w->f;
+    const Part *p = &w->split->parts[r];
+    bool ok = true;
+    for (int32_t k = 0; ok && k < f->n_kinds; k++) {
+        const PartNodes *x = &p->kinds[k];
+        int32_t *owners = ARENA_ARRAY(a, int32_t, x->halo);
+        for (int64_t i = 0; i < x->halo; i++) owners[i] = w->split->owner[f->kinds[k].first + x->ids[x->owned + i]];
+        ok = put_ids(w, r, name_of(a, "node_id", f->kinds[k].name), "<i8", 1, x->owned + x->halo, x->ids) &&
+             put_ids(w, r, name_of(a, "halo_owner", f->kinds[k].name), "<i4", 1, x->halo, owners);
+    }
+    for (int32_t k = 0; ok && k < f->n_relations; k++)
+        ok = f->relations[k].column || put_ids(w, r, name_of(a, "edge_id", f->relations[k].name), "<i8", 1,
+                                               p->relations[k].n, p->relations[k].ids);
+    return ok && (!f->batch || put_ids(w, r, "graph_id", "<i8", 1, p->graphs, p->graph_ids));
+}
+
+/* meta.json with the part's counts. */
+static void set_counts(const Writer *w, Arena *a, const Part *p, cJSON *meta)
+{
+    const Folder *f = w->f;
+    for (int32_t k = 0; k < f->n_kinds; k++) {
+        const char *name = f->kinds[k].name, *several = arena_printf(a, "num_%ss", name ? name : "node");
+        int64_t n = p->kinds[k].owned + p->kinds[k].halo;
+        bool plural = !name || cJSON_GetObjectItemCaseSensitive(meta, several) != NULL;
+        set_number(meta, plural ? several : arena_printf(a, "num_%s", name), n);
+    }
+    if (f->n_relations && !f->relations->name) set_number(meta, "num_edges", p->edges);
+    if (f->batch) set_number(meta, "num_graphs", p->graphs);
+}
+
 static bool put_ids_and_meta(Writer *w, int32_t r)
 {
-    const Part *p = &w->split->parts[r];
     Arena *a = arena_new();
-    int32_t *owners = ARENA_ARRAY(a, int32_t, p->halo);
-    for (int64_t i = 0; i < p->halo; i++) owners[i] = w->split->owner[p->nodes[p->owned + i]];
-    bool ok = put_ids(w, r, "node_id", "<i8", 1, p->owned + p->halo, p->nodes) &&
-              put_ids(w, r, "edge_id", "<i8", 1, p->edges, p->edge_ids) &&
-              put_ids(w, r, "halo_owner", "<i4", 1, p->halo, owners) &&
-              (!w->f->batch || put_ids(w, r, "graph_id", "<i8", 1, p->graphs, p->graph_ids));
+    bool ok = put_numbers(w, a, r);
     cJSON *meta = w->f->meta ? cJSON_Duplicate(w->f->meta, true) : cJSON_CreateObject();
-    set_number(meta, "num_nodes", p->owned + p->halo);
-    set_number(meta, "num_edges", p->edges);
-    if (w->f->batch) set_number(meta, "num_graphs", p->graphs);
+    set_counts(w, a, &w->split->parts[r], meta);
     cJSON_DeleteItemFromObjectCaseSensitive(meta, "files");
     cJSON_AddItemToObject(meta, "files", w->files[r]);
     w->files[r] = NULL;
@@ -276,6 +321,52 @@ void partition_digest(Arena *a, FileSums *sums, char out[65])
     sha256_hex(strbuf_cstr(&text), text.n, out);
 }
 
+static bool has_names(const Folder *f) { return f->n_relations != 1 || f->relations->name; }
+
+/* The kinds and relations of the whole, in the order in which owner.npy and counts have them. */
+static void write_names(const Folder *f, StrBuf *b)
+{
+    strbuf_puts(b, " \"kinds\": {");
+    for (int32_t k = 0; k < f->n_kinds; k++)
+        strbuf_printf(b, "%s\"%s\": %lld", k ? ", " : "", f->kinds[k].name, (long long)f->kinds[k].n);
+    strbuf_puts(b, "},\n \"relations\": {");
+    for (int32_t k = 0; k < f->n_relations; k++) {
+        const Relation *x = &f->relations[k];
+        strbuf_printf(b, "%s\"%s\": {\"joins\": [\"%s\", \"%s\"], \"edges\": %lld", k ? ", " : "", x->name,
+                      f->kinds[x->from].name, f->kinds[x->to].name, (long long)x->n);
+        if (x->column) strbuf_printf(b, ", \"column\": \"%s\"", x->array);
+        strbuf_puts(b, "}");
+    }
+    strbuf_puts(b, "},\n");
+}
+
+/* part.json: what a process reads of its part. */
+static const char *part_json(const Writer *w, Arena *a, int32_t r, const char *digest)
+{
+    const Folder *f = w->f;
+    const Part *p = &w->split->parts[r];
+    StrBuf b = {.arena = a};
+    strbuf_printf(&b, "{\"format\": %d, \"rank\": %d, \"parts\": %d, ", has_names(f) ? 3 : 2, r, w->split->n_parts);
+    if (!has_names(f))
+        strbuf_printf(&b, "\"nodes\": %lld, \"edges\": %lld, \"owned\": %lld, \"inner\": %lld, \"halo\": %lld, ",
+                      (long long)f->nodes, (long long)f->edges, (long long)p->owned, (long long)p->inner,
+                      (long long)p->halo);
+    for (int32_t k = 0; has_names(f) && k < f->n_kinds; k++)
+        strbuf_printf(&b, "%s\"%s\": {\"nodes\": %lld, \"owned\": %lld, \"inner\": %lld, \"halo\": %lld}",
+                      k ? ", " : "\"kinds\": {", f->kinds[k].name, (long long)f->kinds[k].n,
+                      (long long)p->kinds[k].owned, (long long)p->kinds[k].inner, (long long)p->kinds[k].halo);
+    if (has_names(f)) strbuf_puts(&b, f->n_kinds ? "}, \"relations\": {" : "\"kinds\": {}, \"relations\": {");
+    for (int32_t k = 0; has_names(f) && k < f->n_relations; k++) {
+        const Relation *x = &f->relations[k];
+        strbuf_printf(&b, "%s\"%s\": {\"edges\": %lld", k ? ", " : "", x->name, (long long)x->n);
+        if (x->column) strbuf_printf(&b, ", \"column\": \"%s\"", x->array);
+        strbuf_puts(&b, "}");
+    }
+    if (has_names(f)) strbuf_puts(&b, "}, ");
+    strbuf_printf(&b, "\"partition\": \"%s\"}\n", digest);
+    return strbuf_cstr(&b);
+}
+
 static const char *partition_json(const Writer *w, const Method *m, const char *digest)
 {
     const Split *split = w->split;
@@ -283,9 +374,11 @@ static const char *partition_json(const Writer *w, const Method *m, const char *
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(w->f->meta, "name");
     strbuf_printf(
         &b,
-        "{\n \"format\": 2,\n \"parts\": %d,\n \"method\": \"%s\",\n \"objective\": \"%s\",\n \"seed\": %lld,\n"
+        "{\n \"format\": %d,\n \"parts\": %d,\n \"method\": \"%s\",\n \"objective\": \"%s\",\n \"seed\": %lld,\n"
         " \"nodes\": %lld,\n \"edges\": %lld,\n",
-        split->n_parts, m->name, m->objective, (long long)m->seed, (long long)w->f->nodes, (long long)w->f->edges);
+        has_names(w->f) ? 3 : 2, split->n_parts, m->name, m->objective, (long long)m->seed, (long long)w->f->nodes,
+        (long long)w->f->edges);
+    if (has_names(w->f)) write_names(w->f, &b);
     if (w->f->batch) strbuf_printf(&b, " \"graphs\": %lld,\n", (long long)w->f->graphs);
     strbuf_printf(&b, " \"cut\": %lld,\n \"halo\": %lld,\n \"halo_most\": %lld,\n \"balance\": %.6g,\n",
                   (long long)split->cut, (long long)split->halo, (long long)split->halo_most, split->balance);
@@ -319,13 +412,7 @@ static bool put_all(Writer *w, const Method *m, const char **json)
     memcpy(sorted.data, w->sums.data, w->sums.n * sizeof *sorted.data);
     partition_digest(a, &sorted, digest);
     for (int32_t r = 0; r < split->n_parts; r++) {
-        const Part *p = &split->parts[r];
-        const char *text = arena_printf(
-            a,
-            "{\"format\": 2, \"rank\": %d, \"parts\": %d, \"nodes\": %lld, \"edges\": "
-            "%lld, \"owned\": %lld, \"inner\": %lld, \"halo\": %lld, \"partition\": \"%s\"}\n",
-            r, split->n_parts, (long long)w->f->nodes, (long long)w->f->edges, (long long)p->owned, (long long)p->inner,
-            (long long)p->halo, digest);
+        const char *text = part_json(w, a, r, digest);
         if (!put(w, a, arena_printf(a, "part-%d/part.json", r), text, strlen(text))) return false;
     }
     *json = partition_json(w, m, digest);

@@ -87,6 +87,10 @@ RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress
 {
     RtStored s = {0};
     Meta meta = {0};
+    if (!path) {
+        RT_TRY(rt_stored_give(t, true, NULL, st));
+        return p->has_best ? rt_stored_give(t, true, best, st) : RT_OK;
+    }
     RtCode code = take_meta(&meta, t->model, st);
     if (!code) fill_meta(&meta, t, p);
     if (!code) code = rt_stored_add(&s, t, true, "", NULL, st);

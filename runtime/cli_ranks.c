@@ -120,6 +120,7 @@ RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
     if (!parts && n == 1) return RT_OK;
     if (!parts) return rt_fail(c->st, RT_E_RANKS_PARTS, *dir, NULL, "found no parts, wanted %d", n);
     RT_TRY(rt_cli_ranks_agree(c, rt_part_load(*dir, rank, n, &s->part, c->st)));
+    if (n > 1) RT_TRY(rt_ranks_check(c->model, &s->part, c->st));
     if (n > 1) RT_TRY(rt_peers_same(c->peers, "the partition", s->part.digest, sizeof s->part.digest - 1, c->st));
     snprintf(s->part_dir, sizeof s->part_dir, "%s/part-%d", *dir, rank);
     *dir = s->part_dir;
@@ -132,10 +133,11 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     if (s->batches.graph)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, rt_string(c->model, c->model->name), NULL,
                        "training by batches of graphs is for one process");
-    RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
+    RT_TRY(rt_ranks_create(c->model, &s->data, &s->part, c->peers, &s->ranks, c->st));
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     RT_TRY(parse_overlap(c, &s->ranks->overlap));
+    s->data.tensors.shared = &s->ranks->weights;
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;
     s->exec.split = -1;
@@ -148,7 +150,7 @@ RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data)
     if (!c->peers || rt_peers_count(c->peers) == 1) return RT_OK;
     for (int64_t i = 0; i < c->model->n_tensors; i++) {
         const RtTensorDef *t = &c->model->tensors[i];
-        if (t->kind != RT_PARAM && t->kind != RT_STATE) continue;
+        if ((t->kind != RT_PARAM && t->kind != RT_STATE) || rt_tensor_rows(&data->tensors, i)) continue;
         int64_t n = rt_tensor_count(c->model, data->graph, i);
         weights = mix(weights, data->tensors.data[i], (size_t)(n * rt_dtype_bytes(t->dtype)));
     }

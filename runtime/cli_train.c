@@ -129,8 +129,9 @@ static RtCode read_flags(const RtCli *c, RtTrainOptions *o, RtHyperValue *hypers
     o->seed_given = c->values[OPT_SEED] != NULL;
     bool writes = rt_cli_writes(c);
     o->metrics = writes ? c->values[OPT_METRICS] : NULL;
-    o->save = writes ? c->values[OPT_SAVE] : NULL;
-    o->checkpoint = writes ? c->values[OPT_CHECKPOINT] : NULL;
+    o->save = c->values[OPT_SAVE];
+    o->checkpoint = c->values[OPT_CHECKPOINT];
+    o->gives = !writes;
     o->resume = c->values[OPT_RESUME];
     return RT_OK;
 }

@@ -7,6 +7,7 @@
 #include "runtime/convert.h"
 #include "runtime/folds.h"
 #include "runtime/random.h"
+#include "runtime/ranks.h"
 #include "runtime/setup.h"
 #include <assert.h>
 #include <stdio.h>
@@ -177,6 +178,37 @@ static int64_t first_reader(const RtModel *m, int64_t i)
     return k;
 }
 
+typedef struct Numbered {
+    int64_t id, row;
+} Numbered;
+
+static int by_number(const void *a, const void *b)
+{
+    const Numbered *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The nodes of a part do not ascend by the user's numbers; the edges of a column stand as those of their sources do. */
+static RtCode order_column(Loader *l, const RtGraphDef *d, RtEdgeIds *ids, RtBlock *kept)
+{
+    const RtPartNodes *nodes = l->o->part ? rt_part_nodes(l->o->part, rt_load_space(l, d->src_space)) : NULL;
+    RtBlock list;
+    if (!nodes || nodes->n != ids->n) return RT_OK;
+    RT_TRY(rt_block_alloc(&list, rt_size(ids->n, sizeof(Numbered)), ids->place, l->st));
+    RtCode code = rt_block_alloc(kept, rt_size(ids->n, 16), ids->place, l->st);
+    Numbered *rows = list.p;
+    int64_t *src = kept->p, *dst = src + ids->n;
+    for (int64_t i = 0; !code && i < ids->n; i++) rows[i] = (Numbered){nodes->id[i], i};
+    if (!code && ids->n) qsort(rows, (size_t)ids->n, sizeof *rows, by_number);
+    for (int64_t e = 0; !code && e < ids->n; e++) {
+        src[e] = rows[e].row;
+        dst[e] = ids->dst[rows[e].row];
+    }
+    if (!code) *ids = (RtEdgeIds){ids->place, ids->n, src, dst, src};
+    rt_block_free(&list);
+    return code;
+}
+
 static RtCode read_list(Loader *l, int64_t i, RtEdgeIds *whole)
 {
     const RtGraphDef *d = &l->m->graphs[i];
@@ -194,7 +226,7 @@ static RtCode read_list(Loader *l, int64_t i, RtEdgeIds *whole)
     if (d->kind == RT_GRAPH_FILE) return read_edge_array(l, stem, place, &l->lists[i], &whole[i]);
     RT_TRY(read_integers(l, stem, place, &l->lists[i]));
     whole[i] = (RtEdgeIds){place, l->lists[i].count, NULL, l->lists[i].data.p, NULL};
-    return RT_OK;
+    return order_column(l, d, &whole[i], &l->kept[i]);
 }
 
 static RtCode read_types(Loader *l, const RtGraphDef *d, RtArray *types)
@@ -701,6 +733,21 @@ static RtCode place_inputs(Loader *l)
 
 /* ---- whole ---- */
 
+/* What tells a part's edges from those of other processes, where they are some of an array's. */
+static RtCode keep_edge_rows(Loader *l)
+{
+    if (!l->o->part) return RT_OK;
+    RT_TRY(rt_alloc(&l->d->edge_rows, l->m->n_graphs, sizeof *l->d->edge_rows, "a data set", l->st));
+    l->d->n_edge_rows = l->m->n_graphs;
+    for (int64_t i = 0; i < l->m->n_graphs; i++) {
+        const RtEdgeIds *ids = &l->files[i];
+        if (!rt_graph_is_read(&l->m->graphs[i]) || l->m->graphs[i].where < 0) continue;
+        RT_TRY(rt_block_alloc(&l->d->edge_rows[i], rt_size_plus(8, ids->n, 8), "a data set", l->st));
+        if (ids->n) memcpy(l->d->edge_rows[i].p, ids->rows, (size_t)ids->n * 8);
+    }
+    return RT_OK;
+}
+
 static RtCode load(Loader *l, const char *path)
 {
     const RtModel *m = l->m;
@@ -723,6 +770,7 @@ static RtCode load(Loader *l, const char *path)
     RT_TRY(rt_load_counts(l));
     RT_TRY(order_nodes(l));
     RT_TRY(find_nonzeros(l));
+    RT_TRY(keep_edge_rows(l));
     RT_TRY(build_graph(l));
     return place_inputs(l);
 }
@@ -775,6 +823,8 @@ RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, 
 void rt_data_free(RtData *d)
 {
     if (!d) return;
+    for (int64_t i = 0; i < d->n_edge_rows; i++) rt_block_free(&d->edge_rows[i]);
+    free(d->edge_rows);
     rt_tensors_free(&d->tensors);
     rt_graph_free(d->graph);
     rt_order_free(&d->order);

@@ -13,6 +13,8 @@ typedef struct RtDataOptions {
     RtOrderMode order; /* in which nodes are stored */
     int64_t folds;     /* K > 0: train_mask, val_mask and test_mask are made of fold.npy by rt_data_fold */
     int64_t *drawn;    /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
+    /* the part of a data set that is loaded (ranks.h); NULL: it is whole */
+    const struct RtPart *part;
 } RtDataOptions;
 
 typedef struct RtData {
@@ -22,6 +24,9 @@ typedef struct RtData {
     RtTensors tensors; /* parameters initialised with seed 0 */
     /* of the nodes of the data's graph; empty once the graph is built, but for its name, cost and why */
     RtOrder order;
+    /* [n_graphs] of a part: of graphs that have some of an array's edges, which of them those are; else empty */
+    RtBlock *edge_rows;
+    int64_t n_edge_rows;
 } RtData;
 
 /* Loads the data set at `path` (see source.h) for model m. *d is empty on failure. */

@@ -253,25 +253,6 @@ RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void
     return rt_ship_run_pieces(r, s, site, from, to, row_bytes, row_bytes, room, st);
 }
 
-RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st)
-{
-    const RtRankSpace *s = &r->spaces[space];
-    RtBlock scratch, room = {0};
-    RtShip ship = {0};
-    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 20), "results", st));
-    int64_t *from = scratch.p, *to = from + s->owned;
-    int32_t *first = (int32_t *)(to + s->owned); /* all go to rank 0 */
-    for (int64_t i = 0; i < s->owned; i++) from[i] = i, to[i] = s->keys[i];
-    RtCode code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
-    if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
-    if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
-    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, room.p, st);
-    rt_ship_free(&ship);
-    rt_block_free(&scratch);
-    rt_block_free(&room);
-    return code;
-}
-
 /* ---- what is owned ----------------------------------------------------------------------------------------------- */
 
 typedef struct Maker {
@@ -301,18 +282,40 @@ static RtCode space_take(const Maker *k, int64_t space, int32_t **owner)
     return RT_OK;
 }
 
-static RtCode make_nodes(const Maker *k, int64_t space)
+/* Whether an array of the data says the graph's edges. */
+static bool is_given(const RtGraphDef *d) { return d->kind == RT_GRAPH_DATA || rt_graph_is_read(d); }
+
+static const RtPartEdges *edges_of(const Maker *k, const RtGraphDef *d)
+{
+    return rt_part_edges(k->part, d->kind == RT_GRAPH_DATA ? "edge_index" : rt_string(k->m, d->file));
+}
+
+/* The kind of nodes whose rows the space has, NULL: of none. Kinds that the data name are called as the model calls them;
+   one without a name is what its edges join. */
+static const RtPartNodes *nodes_of(const Maker *k, int64_t space)
+{
+    const RtPartNodes *unnamed = rt_part_nodes(k->part, "");
+    if (k->m->spaces[space].is_edge) return NULL;
+    if (!unnamed) return rt_part_nodes(k->part, rt_string(k->m, k->m->spaces[space].name));
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if ((d->src_space == space || d->dst_space == space) && is_given(d) && edges_of(k, d)) return unnamed;
+    }
+    return NULL;
+}
+
+static RtCode make_nodes(const Maker *k, int64_t space, const RtPartNodes *p)
 {
     RtRankSpace *s = &k->r->spaces[space];
-    const RtPart *p = k->part;
     int64_t n = k->g->spaces[space].count;
-    if (n != p->n_nodes)
+    if (n != p->n)
         return rt_fail(k->st, RT_E_DATA_META, "node_id.npy", "make the parts again: gnnc data partition",
-                       "the part has %lld ids and %lld nodes", (long long)p->n_nodes, (long long)n);
+                       "the part has %lld ids and %lld nodes%s%s", (long long)p->n, (long long)n,
+                       *p->name ? " of " : "", p->name);
     s->owned = p->owned;
-    s->total = p->nodes;
+    s->total = p->all;
     s->shared = s->known = true;
-    s->keys = p->node_id;
+    s->keys = p->id;
     s->owner = p->halo_owner;
     return RT_OK;
 }
@@ -354,19 +357,31 @@ static RtCode make_edges(const Maker *k, const RtGraphDef *d)
 
 static int64_t list_place(const RtSpaceData *s, int64_t row) { return s->ids ? s->ids[row] : row; }
 
-static RtCode make_data_edges(const Maker *k, const RtGraphDef *d)
+static RtCode make_given_edges(const Maker *k, const RtGraphDef *d)
 {
+    const RtPartEdges *p = edges_of(k, d);
     int64_t n = k->g->spaces[d->edge].count;
-    if (n != k->part->n_edges)
+    if (!p) return RT_OK; /* not known */
+
+    /* which of the array's edges these are, ascending */
+    const int64_t *rows = d->where < 0 ? NULL : k->r->data->edge_rows[d - k->m->graphs].p;
+    bool fits = rows ? !n || rows[n - 1] < p->n : n == p->n;
+    if (p->id && !fits)
         return rt_fail(k->st, RT_E_DATA_META, "edge_id.npy", "make the parts again: gnnc data partition",
-                       "the part has %lld ids and %lld edges", (long long)k->part->n_edges, (long long)n);
+                       "the part has %lld ids and %lld edges", (long long)p->n, (long long)n);
     return make_edges(k, d);
 }
 
-static void data_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
+/* As the array numbers them that says them; those of a column as their sources. */
+static void given_edge_keys(const Maker *k, const RtGraphDef *d, int64_t *keys)
 {
-    for (int64_t e = 0; e < k->g->spaces[d->edge].count; e++)
-        keys[e] = k->part->edge_id[list_place(&k->g->spaces[d->edge], e)];
+    const RtSpaceData *s = &k->g->spaces[d->edge];
+    const int64_t *id = edges_of(k, d)->id, *nodes = k->r->spaces[d->src_space].keys;
+    const int64_t *rows = d->where < 0 ? NULL : k->r->data->edge_rows[d - k->m->graphs].p;
+    for (int64_t e = 0; e < s->count; e++) {
+        int64_t i = list_place(s, e);
+        keys[e] = id ? id[rows ? rows[i] : i] : nodes[k->g->maps[d->src].to[e]];
+    }
 }
 
 /* The edges of a list with loops are those of its base that stay, by their keys, then loops by their nodes. */
@@ -493,18 +508,10 @@ static RtCode element_keys(const Maker *k, const RtTensorDef *t, int64_t *keys)
     return RT_OK;
 }
 
-static bool node_space(const RtModel *m, int64_t space)
-{
-    for (int64_t i = 0; i < m->n_graphs; i++)
-        if (m->graphs[i].kind == RT_GRAPH_DATA && (m->graphs[i].src_space == space || m->graphs[i].dst_space == space))
-            return true;
-    return false;
-}
-
 static RtCode make_graph(const Maker *k, const RtGraphDef *d)
 {
     bool base = d->base >= 0 && k->r->spaces[k->m->graphs[d->base].edge].known;
-    if (d->kind == RT_GRAPH_DATA) return make_data_edges(k, d);
+    if (is_given(d)) return make_given_edges(k, d);
     if (d->kind == RT_GRAPH_KEYED && base && k->r->spaces[d->src_space].shared) return make_pairs(k, d);
     if ((d->kind == RT_GRAPH_SELF_LOOPS || d->kind == RT_GRAPH_REVERSE) && base) return make_edges(k, d);
     return RT_OK; /* not known */
@@ -518,7 +525,7 @@ static RtCode find_keys(const Maker *k, int64_t space, int64_t *keys)
         if (d->kind == RT_GRAPH_SELF_LOOPS) return loop_edge_keys(k, d, keys);
         if (d->kind == RT_GRAPH_REVERSE) return reversed_edge_keys(k, d, keys);
         if (d->kind == RT_GRAPH_KEYED) return pair_keys(k, d, keys);
-        data_edge_keys(k, d, keys);
+        given_edge_keys(k, d, keys);
         return RT_OK;
     }
     int64_t i = 0;
@@ -543,13 +550,14 @@ static RtCode make_spaces(const Maker *k)
     const RtModel *m = k->m;
     for (int64_t s = 0; s < m->n_spaces; s++) {
         RtRankSpace *x = &k->r->spaces[s];
-        if (node_space(m, s)) RT_TRY(make_nodes(k, s));
+        const RtPartNodes *nodes = nodes_of(k, s);
+        if (nodes) RT_TRY(make_nodes(k, s, nodes));
         else if (!s || m->spaces[s].fixed) /* unit, and rows that the model counts: every process has all */
             x->known = true, x->owned = x->total = k->g->spaces[s].count;
     }
     for (int64_t i = 0; i < m->n_maps; i++) { /* node.graph */
         int64_t to = m->maps[i].to;
-        bool graphs = node_space(m, m->maps[i].from) && !k->r->spaces[to].known && !m->maps[i].computed;
+        bool graphs = nodes_of(k, m->maps[i].from) && !k->r->spaces[to].known && !m->maps[i].computed;
         if (graphs && !m->spaces[to].is_edge) RT_TRY(make_graphs(k, to));
     }
     for (int64_t i = 0; i < m->n_graphs; i++) RT_TRY(make_graph(k, &m->graphs[i]));
@@ -642,46 +650,146 @@ static RtCode number_loops(const Maker *k, const RtGraphDef *d, int64_t *ids)
     return code;
 }
 
+/* The same of other graphs, whose keys ascend as the user's numbers do: how many edges come before each. */
+static RtCode number_some(const Maker *k, const RtRankSpace *s, int64_t n, int64_t *ids)
+{
+    RtBlock own, all = {0};
+    int64_t n_all = 0;
+    RT_TRY(rt_block_alloc(&own, rt_size(s->owned, 8), what, k->st));
+    if (s->owned) memcpy(own.p, s->keys, (size_t)s->owned * 8);
+    RtCode code = gather_numbers(k, s->owned, own.p, &all, &n_all);
+    for (int64_t e = 0; !code && e < n; e++) ids[e] = count_below(all.p, n_all, s->keys[e]);
+    rt_block_free(&own);
+    rt_block_free(&all);
+    return code;
+}
+
+/* Whether the keys of a graph's edges are the user's numbers of them. */
+static bool keys_are_numbers(const RtModel *m, const RtGraphDef *d)
+{
+    while (d->kind == RT_GRAPH_REVERSE) d = &m->graphs[d->base];
+    return is_given(d) && d->where < 0;
+}
+
+/* The number that one process gives each row of the space. */
+static RtCode number_rows(const Maker *k, int64_t space, int64_t *ids)
+{
+    const RtRankSpace *s = &k->r->spaces[space];
+    int64_t n = k->g->spaces[space].count;
+    RT_TRY(rt_space_keys(k->r, space, k->st));
+    memcpy(ids, s->keys, (size_t)n * 8);
+    for (int64_t i = 0; i < k->m->n_graphs; i++) {
+        const RtGraphDef *d = &k->m->graphs[i];
+        if (d->edge != space || keys_are_numbers(k->m, d)) continue;
+        if (d->kind == RT_GRAPH_KEYED)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, d->name), NULL,
+                           "random numbers for its edges are keyed by numbers that no process knows");
+        bool few = d->kind == RT_GRAPH_SELF_LOOPS && keys_are_numbers(k->m, &k->m->graphs[d->base]);
+        return few ? number_loops(k, d, ids) : number_some(k, s, n, ids);
+    }
+    return RT_OK;
+}
+
 /* Random numbers are keyed by the user's ids: those that one process gives its rows. */
 static RtCode tell_ids(const Maker *k)
 {
     for (int64_t s = 0; s < k->m->n_spaces; s++) {
         RtSpaceData *x = &k->g->spaces[s];
-        const RtRankSpace *y = &k->r->spaces[s];
-        const RtGraphDef *made = NULL; /* edges that are no edges of the data */
-        if (!y->shared || !rt_space_needs_ids(k->m, s)) continue;
-        RT_TRY(rt_space_keys(k->r, s, k->st));
+        if (!k->r->spaces[s].shared || !rt_space_needs_ids(k->m, s)) continue;
         RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
         x->ids_all = k->r->ids[s].p;
-        memcpy(x->ids_all, y->keys, (size_t)x->count * 8);
-        for (int64_t i = 0; i < k->m->n_graphs; i++)
-            if (k->m->graphs[i].edge == s &&
-                (k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS || k->m->graphs[i].kind == RT_GRAPH_KEYED))
-                made = &k->m->graphs[i];
-        if (made && (made->kind == RT_GRAPH_KEYED || k->m->graphs[made->base].kind != RT_GRAPH_DATA))
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, made->name), NULL,
-                           "random numbers for its edges are keyed by numbers that no process knows");
-        if (made) RT_TRY(number_loops(k, made, x->ids_all));
+        RT_TRY(number_rows(k, s, x->ids_all));
     }
+    return RT_OK;
+}
+
+RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st)
+{
+    const RtRankSpace *s = &r->spaces[space];
+    int64_t n = r->graph->spaces[space].count;
+    RtBlock scratch, room = {0};
+    RtShip ship = {0};
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(s->owned, 12), n, 8), "results", st));
+    int64_t *to = scratch.p, *from = to + n;
+    int32_t *first = (int32_t *)(from + s->owned); /* all go to rank 0 */
+    for (int64_t i = 0; i < s->owned; i++) from[i] = i;
+    RtCode code = number_rows(&(Maker){r, r->model, r->graph, r->part, st}, space, to);
+    if (!code) code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
+    if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
+    if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
+    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, room.p, st);
+    rt_ship_free(&ship);
+    rt_block_free(&scratch);
+    rt_block_free(&room);
+    if (code) rt_block_free(all);
+    return code;
+}
+
+static RtCode collect_tensor(RtRanks *r, int64_t tensor, const void *rows, RtBlock *all, RtStatus *st)
+{
+    const RtTensorDef *t = &r->model->tensors[tensor];
+    return rt_ranks_collect(r, t->space, t->width * rt_dtype_bytes(t->dtype), rows, all, st);
+}
+
+/* Parameters and state of rows that processes share: each has those of its rows, and reads those of its halo. */
+static RtCode share_tensors(const Maker *k)
+{
+    RtSharedRows *x = &k->r->weights;
+    x->ranks = k->r;
+    x->collect = collect_tensor;
+    RT_TRY(rt_alloc(&x->of, k->m->n_tensors, sizeof *x->of, what, k->st));
+    for (int64_t i = 0; i < k->m->n_tensors; i++) {
+        const RtTensorDef *t = &k->m->tensors[i];
+        const RtRankSpace *s = &k->r->spaces[t->space];
+        if ((t->kind != RT_PARAM && t->kind != RT_STATE) || !s->shared) continue;
+        if (k->m->spaces[t->space].is_edge)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, t->name), NULL,
+                           "a parameter or state with a row for each edge cannot be shared by processes");
+        x->of[i].ids = s->keys;
+        x->of[i].total = s->total;
+    }
+    return RT_OK;
+}
+
+static RtCode refuse_graph(const RtModel *m, const RtGraphDef *d, const RtPart *part, RtStatus *st)
+{
+    const char *name = rt_string(m, d->name);
+    if (d->kind == RT_GRAPH_CANDIDATES || d->kind == RT_GRAPH_ANSWERS)
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, NULL,
+                       "all nodes are candidates, and a process has its own and its halo");
+    if (d->kind == RT_GRAPH_COMPOSE)
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, "save the pairs that it joins as edges of the data",
+                       "a process has the edges at its nodes, and paths of several lead farther");
+    if (d->kind == RT_GRAPH_SELF_LOOPS && d->src_space != d->dst_space)
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, NULL,
+                       "loops join nodes of two kinds by their numbers, which differ from process to process");
+    if (d->kind == RT_GRAPH_COLUMN && !rt_part_edges(part, rt_string(m, d->file)))
+        return rt_fail(st, RT_E_RANKS_REFUSED, name,
+                       "say in \"relations\" of meta.json which kinds it joins, and make the parts again",
+                       "the parts hold %s.npy as numbers, not as edges", rt_string(m, d->file));
+    return RT_OK;
+}
+
+RtCode rt_ranks_check(const RtModel *m, const RtPart *part, RtStatus *st)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++) RT_TRY(refuse_graph(m, &m->graphs[i], part, st));
     return RT_OK;
 }
 
 static RtCode fill(const Maker *k)
 {
     RtRanks *r = k->r;
-    for (int64_t i = 0; i < k->m->n_graphs; i++)
-        if (k->m->graphs[i].kind == RT_GRAPH_CANDIDATES || k->m->graphs[i].kind == RT_GRAPH_ANSWERS)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->graphs[i].name), NULL,
-                           "all nodes are candidates, and a process has its own and its halo");
     RT_TRY(rt_alloc(&r->spaces, k->m->n_spaces, sizeof *r->spaces, what, k->st));
     RT_TRY(rt_alloc(&r->ids, k->m->n_spaces, sizeof *r->ids, what, k->st));
     RT_TRY(make_spaces(k));
     RT_TRY(count_totals(k));
     tell_graph(k);
+    RT_TRY(share_tensors(k));
     return tell_ids(k);
 }
 
-RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **out, RtStatus *st)
+RtCode rt_ranks_create(const RtModel *m, const RtData *d, const RtPart *part, RtPeers *peers, RtRanks **out,
+                       RtStatus *st)
 {
     RtRanks *r;
     *out = NULL;
@@ -690,12 +798,13 @@ RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers
                    .rank = rt_peers_rank(peers),
                    .n = rt_peers_count(peers),
                    .model = m,
-                   .graph = g,
+                   .data = d,
+                   .graph = d->graph,
                    .part = part,
                    .next_site = RT_SITE_FIRST,
                    .overlap = true,
                    .across = &rt_across};
-    RtCode code = fill(&(Maker){r, m, g, part, st});
+    RtCode code = fill(&(Maker){r, m, d->graph, part, st});
     if (code) rt_ranks_free(r);
     else *out = r;
     return code;
@@ -716,5 +825,6 @@ void rt_ranks_free(RtRanks *r)
     rt_block_free(&r->operands);
     free(r->spaces);
     free(r->ids);
+    free(r->weights.of);
     free(r);
 }

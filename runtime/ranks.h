@@ -11,26 +11,44 @@
    With local_sums each process makes totals and column sums of what it owns (ranks_partial.c), and they are merged.
    docs/distributed.md has the reasons. */
 #pragma once
+#include "runtime/dataset.h"
 #include "runtime/exec.h"
 #include "runtime/peers.h"
 
-/* What a part of the data says of this process's nodes and edges. */
+/* What a part of the data says of one kind of nodes. */
+typedef struct RtPartNodes {
+    const char *name;          /* "": the data have one kind without a name */
+    int64_t owned, n, all;     /* that are owned, here, of the whole graph */
+    int64_t inner;             /* of those owned, the first: no edge joins them to others' */
+    const int64_t *id;         /* [n] the user's ids: they ascend in inner ones, other owned ones and the rest */
+    const int32_t *halo_owner; /* [n - owned] */
+    RtBlock blocks[2];
+} RtPartNodes;
+/* Of the edges that one array of the data says. */
+typedef struct RtPartEdges {
+    const char *name;  /* of the array: "edge_index", "writes.edge_index", "paper.subject" */
+    int64_t n, all;    /* here, of the whole graph */
+    const int64_t *id; /* [n] ascending; NULL: a column, whose edges are numbered as their sources */
+    RtBlock block;
+} RtPartEdges;
+/* A process's part of the data. */
 typedef struct RtPart {
     int64_t rank, n_parts;
-    int64_t owned, nodes, edges; /* nodes that are owned; nodes and edges of the whole graph */
-    int64_t inner;               /* of those owned, the first: no edge joins them to others' */
-    int64_t n_nodes, n_edges;    /* here */
-    const int64_t *node_id;    /* [n_nodes] the user's ids: they ascend in inner ones, other owned ones and the rest */
-    const int64_t *edge_id;    /* [n_edges] ascending */
-    const int32_t *halo_owner; /* [n_nodes - owned] */
-    const int64_t *graph_id;   /* [n_graphs] the user's numbers of the graphs here; NULL: there is one graph */
-    int64_t n_graphs, graphs;  /* here, and in all */
-    char digest[65];           /* of the whole partition */
-    RtBlock blocks[4];
+    RtPartNodes *nodes;
+    RtPartEdges *edges;
+    int64_t n_kinds, n_arrays;
+    const int64_t *graph_id;  /* [n_graphs] the user's numbers of the graphs here; NULL: there is one graph */
+    int64_t n_graphs, graphs; /* here, and in all */
+    char digest[65];          /* of the whole partition */
+    RtBlock graph_ids, names;
 } RtPart;
 /* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
 RtCode rt_part_load(const char *dir, int rank, int n, RtPart *part, RtStatus *st);
 void rt_part_free(RtPart *part);
+int64_t rt_part_bytes(const RtPart *part);
+/* NULL: the part knows none of that name. */
+const RtPartNodes *rt_part_nodes(const RtPart *part, const char *name);
+const RtPartEdges *rt_part_edges(const RtPart *part, const char *name);
 /* How many parts DIR/partition.json says that there are. */
 RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st);
 /* Whether the folder holds the parts of a data set. */
@@ -64,12 +82,14 @@ typedef struct RtRanks {
     RtPeers *peers;
     int rank, n;
     const RtModel *model;
-    RtGraph *graph;
+    const RtData *data;
+    RtGraph *graph; /* the data's */
     const RtPart *part;
     RtRankSpace *spaces; /* [n_spaces] */
     RtBlock *ids;        /* [n_spaces] of spaces whose ids programs read */
     /* while a step or an exchange runs: what is packed to be sent or received, and operands that were received */
     RtBlock room, operands;
+    RtSharedRows weights;       /* of tensors with a row for each node or graph */
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
     int next_site;              /* of peers */
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
@@ -84,8 +104,11 @@ typedef struct RtRanks {
    travels while programs run. */
 enum { RT_SITE_SETUP, RT_SITE_SIGNAL, RT_SITE_FIRST };
 
-/* Tells g what is owned. g must not be shared yet; it and part outlive *r. */
-RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **r, RtStatus *st);
+/* RANKS_REFUSED: some graph of the model is none that processes can share, whatever its edges are. */
+RtCode rt_ranks_check(const RtModel *m, const RtPart *part, RtStatus *st);
+/* Tells d's graph what is owned. It must not be shared yet; d and part outlive *r. */
+RtCode rt_ranks_create(const RtModel *m, const RtData *d, const RtPart *part, RtPeers *peers, RtRanks **r,
+                       RtStatus *st);
 void rt_ranks_free(RtRanks *r);
 /* Sees to it that the space, of which the process owns rows, has keys. */
 RtCode rt_space_keys(RtRanks *r, int64_t space, RtStatus *st);
@@ -128,7 +151,7 @@ int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s); /* to other process
 int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
 void rt_ship_free(RtShip *s);
 
-/* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. Of nodes and graphs. */
+/* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. */
 RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st);
 
 /* ---- a program: what travels (ranks_plan.c, ranks_divide.c), and its run (ranks_run.c) ---- */

@@ -3,7 +3,9 @@
 #include "runtime/file.h"
 #include "runtime/json.h"
 #include "runtime/ranks.h"
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,27 +49,104 @@ static RtCode read_json(const char *path, RtJsonDoc *doc, RtStatus *st)
     return code;
 }
 
+/* "node_id.npy" of a kind without a name, else "node_id.author.npy". */
+static const char *file_of(const char *stem, const char *name, char out[300])
+{
+    snprintf(out, 300, "%s%s%.200s.npy", stem, *name ? "." : "", name);
+    return out;
+}
+
+static RtCode read_nodes(const char *dir, const RtJson *said, const char *name, RtPartNodes *k, RtStatus *st)
+{
+    char file[300];
+    int64_t halo = 0, n_ids, n_owners;
+    k->name = name;
+    if (!rt_json_int(rt_json_get(said, "nodes"), &k->all) || !rt_json_int(rt_json_get(said, "owned"), &k->owned) ||
+        !rt_json_int(rt_json_get(said, "inner"), &k->inner) || !rt_json_int(rt_json_get(said, "halo"), &halo))
+        return bad_part(dir, "part.json lacks nodes, owned, inner or halo", st);
+    RT_TRY(read_numbers(dir, file_of("node_id", name, file), RT_I64, false, &k->blocks[0], &n_ids, st));
+    RT_TRY(read_numbers(dir, file_of("halo_owner", name, file), RT_I32, false, &k->blocks[1], &n_owners, st));
+    if (halo != n_owners || k->owned > n_ids || n_ids - k->owned != halo)
+        return bad_part(dir, "node_id.npy or halo_owner.npy has not as many rows as part.json says", st);
+    k->n = n_ids;
+    k->id = k->blocks[0].p;
+    k->halo_owner = k->blocks[1].p;
+    return RT_OK;
+}
+
+/* The edges of an array of the data, `name` in names of files. */
+static RtCode read_edges(const char *dir, const RtJson *said, const char *array, const char *name, RtPartEdges *x,
+                         RtStatus *st)
+{
+    char file[300];
+    x->name = array;
+    if (!rt_json_int(rt_json_get(said, "edges"), &x->all)) return bad_part(dir, "part.json lacks edges", st);
+    RT_TRY(read_numbers(dir, file_of("edge_id", name, file), RT_I64, false, &x->block, &x->n, st));
+    x->id = x->block.p;
+    return RT_OK;
+}
+
+/* A copy of the text that lives as long as the part; *at: what is left of its room. */
+static const char *keep_name(char **at, const char *text, const char *tail)
+{
+    char *name = *at;
+    *at += sprintf(name, "%s%s", text, tail) + 1;
+    return name;
+}
+
+/* Several kinds of nodes, and relations, each with a name. */
+static RtCode read_named(const char *dir, const RtJson *kinds, const RtJson *relations, RtPart *p, RtStatus *st)
+{
+    int64_t room = 1;
+    for (const RtJson *k = kinds->first; k; k = k->next) room += (int64_t)strlen(k->key) + 1;
+    for (const RtJson *r = relations->first; r; r = r->next) {
+        const RtJson *column = rt_json_get(r, "column");
+        bool good = !column || column->kind == RT_JSON_STRING;
+        if (!good) return bad_part(dir, "a column of part.json is no name", st);
+        room += 2 * (int64_t)strlen(r->key) + (int64_t)(column ? strlen(column->text) : 0) + 16;
+    }
+    RT_TRY(rt_block_alloc(&p->names, room, "a part", st));
+    char *at = p->names.p;
+    RT_TRY(rt_alloc(&p->nodes, kinds->n_items, sizeof *p->nodes, "a part", st));
+    RT_TRY(rt_alloc(&p->edges, relations->n_items, sizeof *p->edges, "a part", st));
+    for (const RtJson *k = kinds->first; k; k = k->next)
+        RT_TRY(read_nodes(dir, k, keep_name(&at, k->key, ""), &p->nodes[p->n_kinds++], st));
+    for (const RtJson *r = relations->first; r; r = r->next) {
+        const RtJson *column = rt_json_get(r, "column");
+        RtPartEdges *x = &p->edges[p->n_arrays++];
+        if (column) x->name = keep_name(&at, column->text, "");
+        else RT_TRY(read_edges(dir, r, keep_name(&at, r->key, ".edge_index"), r->key, x, st));
+    }
+    assert(at <= (char *)p->names.p + room);
+    return RT_OK;
+}
+
+/* One kind of nodes, joined by edge_index. */
+static RtCode read_unnamed(const char *dir, const RtJson *root, RtPart *p, RtStatus *st)
+{
+    RT_TRY(rt_alloc(&p->nodes, 1, sizeof *p->nodes, "a part", st));
+    RT_TRY(rt_alloc(&p->edges, 1, sizeof *p->edges, "a part", st));
+    p->n_kinds = p->n_arrays = 1;
+    RT_TRY(read_nodes(dir, root, "", p->nodes, st));
+    return read_edges(dir, root, "edge_index", "", p->edges, st);
+}
+
 static RtCode read_counts(const char *dir, RtPart *p, RtStatus *st)
 {
     char path[PATH];
     RtJsonDoc doc = {0};
     snprintf(path, sizeof path, "%.4200s/part.json", dir);
     RT_TRY(read_json(path, &doc, st));
-    RtCode code = RT_OK;
-    int64_t halo = 0;
+    const RtJson *kinds = rt_json_get(doc.root, "kinds"), *relations = rt_json_get(doc.root, "relations");
+    const RtJson *digest = rt_json_get(doc.root, "partition");
     bool good = rt_json_int(rt_json_get(doc.root, "rank"), &p->rank) &&
-                rt_json_int(rt_json_get(doc.root, "parts"), &p->n_parts) &&
-                rt_json_int(rt_json_get(doc.root, "nodes"), &p->nodes) &&
-                rt_json_int(rt_json_get(doc.root, "edges"), &p->edges) &&
-                rt_json_int(rt_json_get(doc.root, "owned"), &p->owned) &&
-                rt_json_int(rt_json_get(doc.root, "inner"), &p->inner) &&
-                rt_json_int(rt_json_get(doc.root, "halo"), &halo);
-    const RtJson *digest = good ? rt_json_get(doc.root, "partition") : NULL;
-    if (digest && digest->kind == RT_JSON_STRING) snprintf(p->digest, sizeof p->digest, "%s", digest->text);
+                rt_json_int(rt_json_get(doc.root, "parts"), &p->n_parts) && digest && digest->kind == RT_JSON_STRING;
+    if (good) snprintf(p->digest, sizeof p->digest, "%s", digest->text);
     if (good) rt_json_int(rt_json_get(doc.root, "graphs"), &p->graphs);
-    if (!good || !p->digest[0])
-        code = bad_part(path, "it lacks rank, parts, nodes, edges, owned, inner, halo or partition", st);
-    p->n_nodes = p->owned + halo;
+    RtCode code = RT_OK;
+    if (!good || (kinds && (kinds->kind != RT_JSON_OBJECT || !relations || relations->kind != RT_JSON_OBJECT)))
+        code = bad_part(path, "it lacks rank, parts, partition or relations", st);
+    else code = kinds ? read_named(dir, kinds, relations, p, st) : read_unnamed(dir, doc.root, p, st);
     rt_json_free(&doc);
     return code;
 }
@@ -86,37 +165,35 @@ RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st)
 }
 
 /* Ids are of the graph and ascend in inner nodes, other owned ones and the rest; owners are processes. */
-static RtCode check_ids(const char *dir, const RtPart *p, RtStatus *st)
+static RtCode check_nodes(const char *dir, const RtPart *p, const RtPartNodes *k, RtStatus *st)
 {
-    for (int64_t i = 0; i < p->n_nodes; i++) {
-        bool first = !i || i == p->inner || i == p->owned;
-        if (p->node_id[i] < 0 || p->node_id[i] >= p->nodes || (!first && p->node_id[i] <= p->node_id[i - 1]))
+    for (int64_t i = 0; i < k->n; i++) {
+        bool first = !i || i == k->inner || i == k->owned;
+        if (k->id[i] < 0 || k->id[i] >= k->all || (!first && k->id[i] <= k->id[i - 1]))
             return bad_part(dir, "node_id.npy does not ascend inside the graph", st);
-        if (i >= p->owned && (p->halo_owner[i - p->owned] < 0 || p->halo_owner[i - p->owned] >= p->n_parts ||
-                              p->halo_owner[i - p->owned] == p->rank))
+        if (i >= k->owned && (k->halo_owner[i - k->owned] < 0 || k->halo_owner[i - k->owned] >= p->n_parts ||
+                              k->halo_owner[i - k->owned] == p->rank))
             return bad_part(dir, "halo_owner.npy names no other part", st);
     }
-    for (int64_t i = 0; i < p->n_edges; i++)
-        if (p->edge_id[i] < 0 || p->edge_id[i] >= p->edges || (i && p->edge_id[i] <= p->edge_id[i - 1]))
+    return RT_OK;
+}
+
+static RtCode check_edges(const char *dir, const RtPartEdges *x, RtStatus *st)
+{
+    for (int64_t i = 0; i < x->n; i++)
+        if (x->id[i] < 0 || x->id[i] >= x->all || (i && x->id[i] <= x->id[i - 1]))
             return bad_part(dir, "edge_id.npy does not ascend inside the graph", st);
     return RT_OK;
 }
 
 static RtCode load(const char *dir, RtPart *p, RtStatus *st)
 {
-    int64_t n_nodes, n_halo;
     RT_TRY(read_counts(dir, p, st));
-    RT_TRY(read_numbers(dir, "node_id.npy", RT_I64, false, &p->blocks[0], &n_nodes, st));
-    RT_TRY(read_numbers(dir, "edge_id.npy", RT_I64, false, &p->blocks[1], &p->n_edges, st));
-    RT_TRY(read_numbers(dir, "halo_owner.npy", RT_I32, false, &p->blocks[2], &n_halo, st));
-    RT_TRY(read_numbers(dir, "graph_id.npy", RT_I64, true, &p->blocks[3], &p->n_graphs, st));
-    if (n_nodes != p->n_nodes || n_halo != p->n_nodes - p->owned)
-        return bad_part(dir, "node_id.npy or halo_owner.npy has not as many rows as part.json says", st);
-    p->node_id = p->blocks[0].p;
-    p->edge_id = p->blocks[1].p;
-    p->halo_owner = p->blocks[2].p;
-    p->graph_id = p->blocks[3].p;
-    return check_ids(dir, p, st);
+    RT_TRY(read_numbers(dir, "graph_id.npy", RT_I64, true, &p->graph_ids, &p->n_graphs, st));
+    p->graph_id = p->graph_ids.p;
+    for (int64_t k = 0; k < p->n_kinds; k++) RT_TRY(check_nodes(dir, p, &p->nodes[k], st));
+    for (int64_t x = 0; x < p->n_arrays; x++) RT_TRY(check_edges(dir, &p->edges[x], st));
+    return RT_OK;
 }
 
 RtCode rt_part_load(const char *dir, int rank, int n, RtPart *p, RtStatus *st)
@@ -137,6 +214,34 @@ RtCode rt_part_load(const char *dir, int rank, int n, RtPart *p, RtStatus *st)
 void rt_part_free(RtPart *p)
 {
     if (!p) return;
-    for (int i = 0; i < 4; i++) rt_block_free(&p->blocks[i]);
+    for (int64_t k = 0; k < p->n_kinds; k++)
+        for (int i = 0; i < 2; i++) rt_block_free(&p->nodes[k].blocks[i]);
+    for (int64_t x = 0; x < p->n_arrays; x++) rt_block_free(&p->edges[x].block);
+    rt_block_free(&p->graph_ids);
+    rt_block_free(&p->names);
+    free(p->nodes);
+    free(p->edges);
     *p = (RtPart){0};
+}
+
+int64_t rt_part_bytes(const RtPart *p)
+{
+    size_t bytes = p->graph_ids.bytes + p->names.bytes;
+    for (int64_t k = 0; k < p->n_kinds; k++) bytes += p->nodes[k].blocks[0].bytes + p->nodes[k].blocks[1].bytes;
+    for (int64_t x = 0; x < p->n_arrays; x++) bytes += p->edges[x].block.bytes;
+    return (int64_t)bytes;
+}
+
+const RtPartNodes *rt_part_nodes(const RtPart *p, const char *name)
+{
+    for (int64_t k = 0; k < p->n_kinds; k++)
+        if (!strcmp(p->nodes[k].name, name)) return &p->nodes[k];
+    return NULL;
+}
+
+const RtPartEdges *rt_part_edges(const RtPart *p, const char *name)
+{
+    for (int64_t x = 0; x < p->n_arrays; x++)
+        if (!strcmp(p->edges[x].name, name)) return &p->edges[x];
+    return NULL;
 }

@@ -3,6 +3,7 @@
    else received from it once the step is through. What is decided depends on the program alone, so that all processes
    decide the same; which rows depends on each one's part of the graph. */
 #include "runtime/ranks_part.h"
+#include "runtime/weights.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,20 @@ static bool may_leave(const Planner *k, int64_t map)
     return !k->m->maps[map].sorted;
 }
 
+/* The parameter or state whose rows the buffer has; NULL: none's. A result takes its place when the program ends. */
+static const RtTensorDef *weight_of(const Planner *k, int64_t buffer)
+{
+    const RtBuffer *x = across_buffer(k->a, buffer);
+    int64_t tensor = x->kind == RT_BUF_TENSOR   ? x->ref
+                     : x->kind == RT_BUF_RESULT ? k->m->results[k->p->first_result + x->ref].tensor
+                                                : -1;
+    const RtTensorDef *t = tensor < 0 ? NULL : &k->m->tensors[tensor];
+    return t && (t->kind == RT_PARAM || t->kind == RT_STATE) ? t : NULL;
+}
+
+/* Whether processes have its rows of the halo, too, as they are now: not of state that only its own updates read. */
+static bool is_kept_there(const Planner *k, const RtTensorDef *t) { return rt_weights_has(k->m, t - k->m->tensors); }
+
 /* Bytes of a row that the step would have to get from peers to compute rows that they own; -1: it cannot. */
 static int64_t cost_of_computing(const Planner *k, int64_t step)
 {
@@ -105,6 +120,9 @@ static int64_t cost_of_computing(const Planner *k, int64_t step)
         /* what the step overwrites is wanted behind it, not what it reads there */
         bool there = b->kind == RT_BUF_TENSOR || (k->wanted[t->buffer].halo && !across_writes(k->a, step, t->buffer));
         if (t->at != RT_AT_ROW || b->kind == RT_BUF_COTANGENT) return -1;
+        const RtTensorDef *weight = weight_of(k, t->buffer);
+        /* owners alone update rows, and only they have the state of the optimizer */
+        if (weight && weight->space && (t->writes || !is_kept_there(k, weight))) return -1;
         if (t->writes || !is_shared(k, across_space(k->a, t->buffer))) continue;
         /* every edge has both its ends here; what nodes lead to need not be */
         if (t->image >= 0 && !k->m->spaces[s->over].is_edge) return -1;
@@ -317,7 +335,8 @@ static const int32_t *sources_of(const Planner *k, int64_t space)
     return map < 0 ? NULL : k->g->maps[map].to;
 }
 
-/* What is computed once before a run is read at any row later; of edges that peers own, at those out of owned nodes. */
+/* What is computed once before a run is read at any row later, and so are parameters in the next run; of edges that peers
+   own, at those out of owned nodes. */
 static RtCode want_held(Planner *k)
 {
     for (int64_t b = 0; b < k->p->n_buffers; b++) {
@@ -327,11 +346,11 @@ static RtCode want_held(Planner *k)
                          : x->kind == RT_BUF_RESULT ? k->m->results[k->p->first_result + x->ref].tensor
                                                     : -1;
         if (tensor < 0 || !is_shared(k, space)) continue;
-        int64_t kind = k->m->tensors[tensor].kind;
-        if (kind == RT_PARAM || kind == RT_STATE)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->m->tensors[tensor].name), NULL,
-                           "a parameter or state with a row for each node or edge cannot be shared by processes");
-        if (kind != RT_HELD) continue;
+        const RtTensorDef *weight = weight_of(k, b);
+        bool updated = false;
+        for (int64_t i = 0; i < k->p->n_steps && weight && is_kept_there(k, weight); i++)
+            updated |= across_writes(k->a, i, b);
+        if (k->m->tensors[tensor].kind != RT_HELD && !updated) continue;
         uint64_t *bits;
         RT_TRY(bits_of(k, b, &bits));
         k->wanted[b].halo = true;

@@ -314,6 +314,13 @@ RtCode rt_policy_make(RtAcross *a, RtStatus *st)
     RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
     *a->policy = (RtPolicyRun){
         .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
+    for (int64_t i = 0; i < a->n_exchanges && !given->is->in_turn; i++) {
+        const RtBuffer *b = across_buffer(a, a->exchanges[i].buffer);
+        if (b->kind == RT_BUF_TENSOR)
+            return rt_fail(st, RT_E_RANKS_POLICY, rt_string(a->e->model, b->name),
+                           "train with --policy exact, cagnet1d or cagnet15d=c",
+                           "it has a row for each node, and processes would read rows of others that are old");
+    }
     if (given->is->in_turn && a->r->n % places(a))
         return rt_fail(st, RT_E_RANKS_POLICY, "--policy", "c is a divisor of the number of processes",
                        "%d processes are no groups of %d", a->r->n, places(a));

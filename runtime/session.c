@@ -171,6 +171,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
     const char *dir = NULL;
     if (!code) code = rt_cli_ranks_part(c, s, &dir);
+    data.part = s->part.n_parts ? &s->part : NULL;
     if (!code) code = rt_cli_ranks_agree(c, rt_data_load(c->model, dir, &data, &s->data, c->st));
     if (!code && data.folds && !s->data.fold_of)
         code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds",

@@ -90,10 +90,10 @@ double rt_element(const void *data, int64_t dtype, int64_t i)
 
 /* Element i of a tensor's initial value. The name's hash stands in the step, so that parameters are
    independent and do not depend on their number. */
-static double initial(const RtTensorDef *d, uint64_t seed, uint32_t hash, int64_t i)
+static double initial(const RtTensorDef *d, const int64_t *rows, uint64_t seed, uint32_t hash, int64_t i)
 {
     assert(d->width > 0);
-    uint64_t row = (uint64_t)(i / d->width), k = (uint64_t)(i % d->width);
+    uint64_t row = (uint64_t)(rows ? rows[i / d->width] : i / d->width), k = (uint64_t)(i % d->width);
     if (d->init == RT_INIT_UNIFORM)
         return d->init_a + (d->init_b - d->init_a) * rt_random_uniform(seed, hash, RT_SITE_INIT, row, k);
     if (d->init == RT_INIT_NORMAL) return d->init_a + d->init_b * rt_random_normal(seed, hash, RT_SITE_INIT, row, k);
@@ -106,8 +106,10 @@ void rt_tensors_init(RtTensors *t, int64_t seed)
         const RtTensorDef *d = &t->model->tensors[i];
         if (!t->data[i] || d->kind == RT_INPUT || d->kind == RT_HELD) continue;
         uint32_t hash = rt_name_hash(t->model->strings + d->name);
+        const int64_t *rows = rt_tensor_rows(t, i);
         for (int64_t k = 0; k < t->counts[i]; k++)
-            put(t->data[i], d->dtype, k, d->kind == RT_HYPER ? d->hyper_default : initial(d, (uint64_t)seed, hash, k));
+            put(t->data[i], d->dtype, k,
+                d->kind == RT_HYPER ? d->hyper_default : initial(d, rows, (uint64_t)seed, hash, k));
     }
 }
 

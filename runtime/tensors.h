@@ -3,11 +3,26 @@
 #pragma once
 #include "runtime/graph.h"
 
+struct RtRanks;
+typedef struct RtRowIds {
+    const int64_t *ids; /* [rows here] the user's numbers; NULL: all rows are here */
+    int64_t total;
+} RtRowIds;
+/* Tensors of whose rows this process has some, and others the rest. */
+typedef struct RtSharedRows {
+    RtRowIds *of; /* [n_tensors] */
+    /* Rows of all processes, in the user's order, from those that each has; empty but on the one that writes files. Called
+       by all together. */
+    RtCode (*collect)(struct RtRanks *r, int64_t tensor, const void *rows, RtBlock *all, RtStatus *st);
+    struct RtRanks *ranks;
+} RtSharedRows;
+
 typedef struct RtTensors {
     const RtModel *model;
-    void **data;     /* [n_tensors] NULL: not present */
-    int64_t *counts; /* [n_tensors] elements */
-    RtBlock *blocks; /* [n_tensors] what is owned */
+    const RtSharedRows *shared; /* NULL: all rows of all are here */
+    void **data;                /* [n_tensors] NULL: not present */
+    int64_t *counts;            /* [n_tensors] elements */
+    RtBlock *blocks;            /* [n_tensors] what is owned */
 } RtTensors;
 
 /* Allocates parameters, state and hypers; inputs and what is held stay NULL. `g` gives the rows of tensors that have
@@ -18,6 +33,11 @@ void rt_tensors_count(RtTensors *t, const RtGraph *g);
 void rt_tensors_free(RtTensors *t);
 /* Memory for one more tensor (an input). */
 RtCode rt_tensors_alloc(RtTensors *t, int64_t tensor, RtStatus *st);
+/* The user's numbers of a tensor's rows; NULL: it has all, in order. */
+static inline const int64_t *rt_tensor_rows(const RtTensors *t, int64_t tensor)
+{
+    return t->shared ? t->shared->of[tensor].ids : NULL;
+}
 /* Initial values of parameters and state from the seed, defaults of hypers. */
 void rt_tensors_init(RtTensors *t, int64_t seed);
 /* A hyper that the training loop sets, not the user: run.epoch, run.epochs, run.METRIC. */

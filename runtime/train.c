@@ -163,8 +163,8 @@ static RtCode make_step(Trainer *t, RtExecOptions o)
 static RtCode set_up(Trainer *t)
 {
     RtExecOptions exec = t->o->exec;
-    if (t->o->save) RT_TRY(rt_file_writable(t->o->save, t->st));
-    if (t->o->checkpoint) RT_TRY(rt_file_writable(t->o->checkpoint, t->st));
+    if (t->o->save && !t->o->gives) RT_TRY(rt_file_writable(t->o->save, t->st));
+    if (t->o->checkpoint && !t->o->gives) RT_TRY(rt_file_writable(t->o->checkpoint, t->st));
     if (t->m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(t->st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
     if (t->o->batches && t->d->graph->lists)
@@ -447,7 +447,7 @@ static RtCode write_checkpoint(Trainer *t)
 {
     RT_TRY(fetch_best(t));
     RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
-    return rt_checkpoint_save(t->o->checkpoint, &t->d->tensors, &t->at, &t->best, t->st);
+    return rt_checkpoint_save(t->o->gives ? NULL : t->o->checkpoint, &t->d->tensors, &t->at, &t->best, t->st);
 }
 
 /* The weights that are kept, the best where a metric says which, take the place of the last; --save gets them. */
@@ -460,7 +460,7 @@ static RtCode save_weights(Trainer *t)
         rt_tensors_restore(&t->d->tensors, &t->best);
         RT_TRY(rt_cuda_push(t->o->exec.device, t->d->tensors.data, t->st));
     }
-    return t->o->save ? rt_weights_save(&t->d->tensors, t->o->save, t->st) : RT_OK;
+    return t->o->save ? rt_weights_save(&t->d->tensors, t->o->gives ? NULL : t->o->save, t->st) : RT_OK;
 }
 
 /* ---- interruption: signals are held back and asked for between epochs ---- */

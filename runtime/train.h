@@ -25,6 +25,7 @@ typedef struct RtTrainOptions {
     const RtHyperValue *hypers; /* [n_hypers] applied last */
     int64_t n_hypers;
     const char *metrics, *save, *checkpoint, *resume; /* paths or NULL */
+    bool gives;         /* another process writes save and checkpoint, with rows that this one gives it */
     const char *label;  /* of one run among several, `,"fold":3,"seed":1`, in each line of metrics; NULL: none */
     bool append;        /* metrics go behind those of the runs before */
     RtBatches *batches; /* of the data, a step for each; NULL: all data at once */

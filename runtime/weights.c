@@ -66,17 +66,25 @@ static void copy_row(const RtTensorDef *d, char *value, char *stored, bool to_va
     }
 }
 
-static void copy_layout(const RtTensorDef *d, int64_t count, char *value, char *stored, bool to_value)
+/* ids: the places of the value's rows in the stored tensor; NULL: their own. */
+static void copy_layout(const RtTensorDef *d, int64_t count, const int64_t *ids, char *value, char *stored,
+                        bool to_value)
 {
     int64_t row = d->width * rt_dtype_bytes(d->dtype), rows = d->width ? count / d->width : 0;
-    for (int64_t i = 0; i < rows; i++) copy_row(d, value + i * row, stored + i * row, to_value);
+    for (int64_t i = 0; i < rows; i++) copy_row(d, value + i * row, stored + (ids ? ids[i] : i) * row, to_value);
+}
+
+/* Elements of all processes together. */
+static int64_t whole_count(const RtTensors *t, int64_t i)
+{
+    return rt_tensor_rows(t, i) ? t->shared->of[i].total * t->model->tensors[i].width : t->counts[i];
 }
 
 static void stored_shape(const RtTensors *t, int64_t tensor, RtStEntry *e)
 {
     const RtTensorDef *d = &t->model->tensors[tensor];
     e->n_dims = 0;
-    if (d->space != 0) e->shape[e->n_dims++] = d->width ? t->counts[tensor] / d->width : 0;
+    if (d->space != 0) e->shape[e->n_dims++] = d->width ? whole_count(t, tensor) / d->width : 0;
     int64_t n = d->n_stored ? d->n_stored : d->n_dims;
     for (int64_t i = 0; i < n; i++) e->shape[e->n_dims++] = d->n_stored ? d->stored_shape[i] : d->dims[i];
 }
@@ -115,7 +123,7 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
     const RtModel *m = t->model;
     int64_t bytes = 0, old = (int64_t)s->data.bytes;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (is_wanted(m, i, all) && t->data[i]) bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (is_wanted(m, i, all) && t->data[i]) bytes += whole_count(t, i) * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(grow(s, m->n_tensors, bytes, st));
     char *at = (char *)s->data.p + old, *value = values ? values->p : NULL;
     for (int64_t i = 0; i < m->n_tensors; i++) {
@@ -124,13 +132,32 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
         if (is_wanted(m, i, true)) value += values ? size : 0;
         if (!is_wanted(m, i, all) || !t->data[i]) continue;
         RtStEntry *e = &s->entries[s->n];
-        *e = (RtStEntry){.dtype = m->tensors[i].dtype, .data = at, .bytes = size};
+        RtBlock whole = {0};
+        int64_t bytes_all = whole_count(t, i) * rt_dtype_bytes(m->tensors[i].dtype);
+        *e = (RtStEntry){.dtype = m->tensors[i].dtype, .data = at, .bytes = bytes_all};
         RT_TRY(set_name(e, prefix, tensor_name(m, i), st));
         s->n++;
         stored_shape(t, i, e);
-        copy_layout(&m->tensors[i], t->counts[i], from, at, false);
-        at += size;
+        if (rt_tensor_rows(t, i)) RT_TRY(t->shared->collect(t->shared->ranks, i, from, &whole, st));
+        copy_layout(&m->tensors[i], whole_count(t, i), NULL, rt_tensor_rows(t, i) ? whole.p : from, at, false);
+        rt_block_free(&whole);
+        at += bytes_all;
         assert(at <= (char *)s->data.p + s->data.bytes);
+    }
+    return RT_OK;
+}
+
+RtCode rt_stored_give(const RtTensors *t, bool all, const RtBlock *values, RtStatus *st)
+{
+    const RtModel *m = t->model;
+    const char *value = values ? values->p : NULL;
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        RtBlock none = {0};
+        const char *from = values ? value : t->data[i];
+        if (is_wanted(m, i, true)) value += values ? t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype) : 0;
+        if (!is_wanted(m, i, all) || !t->data[i] || !rt_tensor_rows(t, i)) continue;
+        RT_TRY(t->shared->collect(t->shared->ranks, i, from, &none, st));
+        rt_block_free(&none);
     }
     return RT_OK;
 }
@@ -147,6 +174,7 @@ void rt_stored_free(RtStored *s)
 RtCode rt_weights_save(const RtTensors *t, const char *path, RtStatus *st)
 {
     RtStored s = {0};
+    if (!path) return rt_stored_give(t, false, NULL, st);
     RtStPair meta[] = {{"format", "pt"}, {"gnnc.model", t->model->strings + t->model->name}};
     RtCode code = rt_stored_add(&s, t, false, "", NULL, st);
     if (!code) code = rt_st_write(path, s.entries, s.n, meta, 2, st);
@@ -183,7 +211,7 @@ RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, i
         return rt_fail(st, same ? RT_E_WEIGHTS_DTYPE : RT_E_WEIGHTS_SHAPE, place,
                        "was the model built with other sizes, or for other data?", "tensor %s: found %s, wanted %s",
                        name, found, wanted);
-    copy_layout(d, t->counts[tensor], out, (char *)(uintptr_t)e->data, true);
+    copy_layout(d, t->counts[tensor], rt_tensor_rows(t, tensor), out, (char *)(uintptr_t)e->data, true);
     return RT_OK;
 }
 

@@ -19,8 +19,11 @@ typedef struct RtStored {
 RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix, const RtBlock *values,
                      RtStatus *st);
 void rt_stored_free(RtStored *s);
+/* What a process does that another's rt_stored_add waits for: it gives the rows that it has. */
+RtCode rt_stored_give(const RtTensors *t, bool all, const RtBlock *values, RtStatus *st);
 
-/* Tensors whose data is NULL (rows of a graph that is not there) are passed over, both ways. */
+/* Tensors whose data is NULL (rows of a graph that is not there) are passed over, both ways. path NULL:
+   another process writes the file, with rows that this one gives it. */
 RtCode rt_weights_save(const RtTensors *t, const char *path, RtStatus *st);
 /* Reads every tensor of rt_weights_has; missing, extra, wrong shape or dtype are errors. Nothing is
    changed then. */
