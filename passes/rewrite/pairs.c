@@ -10,7 +10,7 @@
    The rows of P, a graph `keyed`, lie by key, so that rows side by side read one matrix. Four forms end at pairs:
      summed    a sum over the key's values of what is 0 where a row has no element of a key
      linear    a sum over elements of products, linear in what else they say, with what row and key say
-     product   a product that row and key of an element say, read by the element
+     product   a product that row and key of an element say, or what is made of it, read by the element
      read      of sums or extrema by key and row the one of an element's key
    Each is taken where as many pairs are expected as are clearly fewer than elements, and than rows times values of the key.
    Values agree within the error bound. Knows nothing of what a key means. */
@@ -47,7 +47,7 @@ typedef struct Pairs {
     double n, elements, sums; /* expected pairs, elements, rows times keys */
     Made *made;               /* [values] */
     IrId *at;                 /* [values] one more than the value at pairs, in the new function */
-    bool whole; /* the key of every element is one of the dim's */
+    bool whole;               /* the key of every element is one of the dim's */
     bool used;
     IrId space, to_row, to_key, pair; /* once used: the pairs, and maps from these and to these */
 } Pairs;
