@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Knowledge graphs: scores of triples and their gradients, and filtered places among all nodes, with ties, against numpy; epochs
-of several steps; what is refused. usage: test_kg.py BUILD"""
+of several steps; what is refused; the loss of examples/rotate.gnn. usage: test_kg.py BUILD"""
 import json
 import os
 import resource
@@ -318,7 +318,34 @@ def test_refused(box):
     return wrong or refused(data, "R110", "test_triples")
 
 
-TESTS = [test_scores, test_places, test_no_array, test_derived, test_steps, test_refused]
+def test_rotate(box):
+    """The loss of examples/rotate.gnn with all nodes as rivals, by distances of all pairs; and the same steps on the shim of a GPU."""
+    data, train, _, _ = folder(box)
+    text = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "rotate.gnn")).read()
+    for long, short in ("width = 100", "width = 4"), ("rivals = 256", "rivals = %d" % N), ("steps 75", "steps 1"), ("size = 0", "size = 0.1"):
+        if text.count(long) != 1:
+            return "the example has no line `%s`" % long
+        text = text.replace(long, short)
+    exe = box.path("rotate")
+    box.must(box.gnnc, "build", box.write("rotate.gnn", text), "--data", data, "--cpu", "generic", "--target", "shim", "--quick", "-o", exe, limit=600)
+    box.must(exe, "train", "--data", data, "--epochs", 0, "--save", box.path("a"))
+    for device in "cpu", "shim":
+        box.must(exe, "train", "--data", data, "--epochs", 2, "--device", device, "--blas", "off", "--save", box.path(device), "--metrics", box.path(device + ".log"))
+    if any(open(box.path("cpu" + end), "rb").read() != open(box.path("shim" + end), "rb").read() for end in ("", ".log")):
+        return "other bytes on the shim"
+    start = tensors.read(box.path("a"))
+    x = start["E"][:, 0].astype("f8") + 1j * start["E"][:, 1]
+    h, r, t = x[train[:, 0]], np.exp(1j * start["W"].astype("f8"))[train[:, 1]], x[train[:, 2]]
+    far = lambda a, b: (np.abs(a - b) ** 2).sum(-1)
+    loss = 0
+    for true, all in (far(h * r, t), far((h * r)[:, None], x)), (far(h, t / r), far(x, (t / r)[:, None])):
+        loss += np.mean(np.log(np.exp(-true) + np.exp(-all).sum(1)) + true)
+    loss += 0.1 * np.mean((np.abs(h) ** 3).sum(1) + (np.abs(t) ** 3).sum(1))
+    found = json.loads(open(box.path("cpu.log")).readline())["loss"]
+    return not abs(found - loss) <= 1e-4 * loss and "the loss is %g, wanted %g" % (found, loss)
+
+
+TESTS = [test_scores, test_places, test_no_array, test_derived, test_steps, test_refused, test_rotate]
 
 
 box = Sandbox(sys.argv[1], "kg")

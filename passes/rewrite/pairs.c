@@ -10,7 +10,7 @@
    The rows of P, a graph `keyed`, lie by key, so that rows side by side read one matrix. Four forms end at pairs:
      summed    a sum over the key's values of what is 0 where a row has no element of a key
      linear    a sum over elements of products, linear in what else they say, with what row and key say
-     product   a product that row and key of an element say, read by the element
+     product   a product that row and key of an element say, or what is made of it, read by the element
      read      of sums or extrema by key and row the one of an element's key
    Each is taken where as many pairs are expected as are clearly fewer than elements, and than rows times values of the key.
    Values agree within the error bound. Knows nothing of what a key means. */
@@ -47,6 +47,7 @@ typedef struct Pairs {
     double n, elements, sums; /* expected pairs, elements, rows times keys */
     Made *made;               /* [values] */
     IrId *at;                 /* [values] one more than the value at pairs, in the new function */
+    bool whole;               /* the key of every element is one of the dim's */
     bool used;
     IrId space, to_row, to_key, pair; /* once used: the pairs, and maps from these and to these */
 } Pairs;
@@ -228,7 +229,8 @@ static void add_pairs(Work *k, IrId key, IrId dim)
         for (uint32_t j = 0; j < k->pairs.n; j++)
             known |= k->pairs.data[j].key == key && k->pairs.data[j].dim == dim && k->pairs.data[j].row == rows[i];
         if (known || map->partial || map->to == IR_UNIT || !ir_map_stays(m, rows[i])) continue;
-        Pairs p = {.key = key, .tensor = arg->ref, .dim = dim, .row = rows[i], .base = g};
+        bool whole = t->bound && t->bound <= m->dims.data[dim].size && !t->allow_missing;
+        Pairs p = {.key = key, .tensor = arg->ref, .dim = dim, .row = rows[i], .base = g, .whole = whole};
         expect(k, &p);
         VEC_PUSH(k->ctx->stage, &k->pairs, p);
     }
@@ -296,9 +298,10 @@ static IrId carrier_of(const Work *k, const Pairs *p, IrId v)
     }
 }
 
+/* Elements without a pair read 0, so that v has to be gone there where the data may have such elements. */
 static bool is_product(const Pairs *p, IrId v)
 {
-    uint8_t all = BY_ROW | BY_KEY | DEAR | GONE;
+    uint8_t all = BY_ROW | BY_KEY | DEAR | (p->whole ? 0 : GONE);
     return p->made[v].how == COMPUTED && (p->made[v].what & all) == all;
 }
 

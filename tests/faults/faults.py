@@ -212,6 +212,8 @@ FAULTS = [
     ("runtime/session.c", "s->batches.graph && c->command == CMD_TRAIN", "s->batches.graph && c->command == CMD_EVAL", "cuda"),
     ("runtime/setup.c", "    here.device = NULL;\n", "", "cuda"),
     ("runtime/library.c", "if (id == to[i]) continue;", "if (id == to[i] || i > 0) continue;", "pairs"),
+    ("passes/rewrite/pairs.c", "t->bound <= m->dims.data[dim].size && !t->allow_missing;", "t->bound > m->dims.data[dim].size;", "key_pairs"),
+    ("passes/rewrite/pairs.c", "DEAR | (p->whole ? 0 : GONE);", "DEAR;", "key_pairs"),
     ("passes/rewrite/pairs.c", "if (!is_graph_input(k->ctx, t->name)) return;", "if (!is_graph_input(k->ctx, t->name) && !t->name) return;", "pairs"),
     ("runtime/library.c", "    *place = given;\n    call->half->bound = false;\n", "    *place = given;\n", "runtime_cuda"),
     ("runtime/library.c", "if (c->n_changes == c->model->n_changes) return RT_OK;", "if (c->n_changes == 0) return RT_OK;", "runtime_cuda"),

@@ -1,6 +1,7 @@
 /* The pass `pairs` against what it replaces, in its four forms: means by a key of 20 values times a matrix for each (%17), a
    sum of elements' products with the matrix and the factor that their keys say (%23), such a product under a tanh (%25), and
    quotients with extrema and sums by key and row (%32, %38); and gradients by all that takes part. Keys may lie outside.
+   An exp of the product, which is not 0 where its operand is, is one of each pair as well if all keys are known to lie inside.
    Both must agree within the interpreter's bounds, and the kernels of both with the interpreter: without rows, with pairs
    of more than 256 elements, with keys that no element has. */
 #include "tests/unit/sides.h"
@@ -34,6 +35,7 @@ typedef struct Case {
     int64_t nodes, edges;
     int64_t key;         /* all keys are this; -2: any, some outside */
     const char *without; /* passes, or NULL */
+    enum { TANH, EXP, EXP_BOUND } of;
 } Case;
 
 static double filled(IrType t, uint32_t arg, uint64_t i, const void *user)
@@ -41,7 +43,33 @@ static double filled(IrType t, uint32_t arg, uint64_t i, const void *user)
     const Case *c = user;
     double u = sides_number(arg + 7, i);
     if (t.dtype != IR_I64) return (double)(float)(u - 0.5);
+    if (c->of == EXP_BOUND) return floor(u * N_KEYS);
     return c->key > -2 ? (double)c->key : floor(u * (N_KEYS + 4)) - 2;
+}
+
+static const char *text_of(Arena *a, const Case *c)
+{
+    static const char tanh_of[] = "= tanh", keys[] = "edge[] i64 ";
+    if (c->of == TANH) return text;
+    const char *at = strstr(text, keys) + strlen(keys), *op = strstr(at, tanh_of);
+    return arena_printf(a, "%.*s%s%.*s= exp%s", (int)(at - text), text, c->of == EXP_BOUND ? "bound 20 " : "",
+                        (int)(op - at), at, op + strlen(tanh_of));
+}
+
+/* Where the exp of products is: at pairs or at edges. */
+static bool is_exp_at(const IrModule *m, bool pairs)
+{
+    const IrFunc *f = m->funcs.data[0];
+    uint32_t n = 0, right = 0;
+    for (IrId v = 0; v < f->ops.n; v++) {
+        const IrOp *op = &f->ops.data[v];
+        if (op->op != IR_OP_exp || !op->type.n_dims) continue;
+        bool at_pairs = false;
+        for (uint32_t i = 0; i < m->graphs.n; i++)
+            at_pairs |= m->graphs.data[i].kind == IR_GRAPH_KEYED && m->graphs.data[i].edge == op->type.space;
+        n++, right += at_pairs == pairs;
+    }
+    return n && n == right;
 }
 
 /* Nothing has a number for each row and value of the key, and pairs are those of both ends. */
@@ -64,22 +92,30 @@ static void test_case(const char *dtype, const Case *c)
     PassContext ctx;
     Sides s;
     check_begin();
-    const IrModule *m = sides_make(a, &d, &ctx, text, dtype, PASS_pairs, PASS_table, &s), *clean = m;
+    const IrModule *m = sides_make(a, &d, &ctx, text_of(a, c), dtype, PASS_pairs, PASS_table, &s), *clean = m;
     if (m) clean = pass_run_one(&ctx, PASS_dce, m);
+    if (clean && c->of != TANH) CHECK(is_exp_at(clean, c->of == EXP_BOUND));
     if (clean && CHECK(is_by_pair(clean)) && sides_evaluate(a, &s, c->nodes, c->edges, filled, c)) {
         sides_compare(&s, 0, 0);
         sides_run(a, &s, c->without);
     }
-    check_end(arena_printf(a, "pairs: %s, %lld nodes, %lld edges, key %lld%s%s", dtype, (long long)c->nodes,
-                           (long long)c->edges, (long long)c->key, c->without ? ", without " : "",
+    check_end(arena_printf(a, "pairs: %s, %lld nodes, %lld edges, key %lld, form %d%s%s", dtype, (long long)c->nodes,
+                           (long long)c->edges, (long long)c->key, (int)c->of, c->without ? ", without " : "",
                            c->without ? c->without : ""));
     arena_free(a);
 }
 
 int main(void)
 {
-    static const Case cases[] = {{1, 0, -2, NULL},   {1, 3, 0, NULL},      {60, 120, -2, NULL},     {2, 600, 19, NULL},
-                                 {20, 15, -1, NULL}, {30, 60, -2, "fuse"}, {30, 60, -2, "schedule"}};
+    static const Case cases[] = {{.nodes = 1, .edges = 0, .key = -2},
+                                 {.nodes = 1, .edges = 3, .key = 0},
+                                 {.nodes = 60, .edges = 120, .key = -2},
+                                 {.nodes = 2, .edges = 600, .key = 19},
+                                 {.nodes = 20, .edges = 15, .key = -1},
+                                 {.nodes = 30, .edges = 60, .key = -2, .without = "fuse"},
+                                 {.nodes = 30, .edges = 60, .key = -2, .without = "schedule"},
+                                 {.nodes = 20, .edges = 90, .key = -2, .of = EXP},
+                                 {.nodes = 20, .edges = 90, .key = -2, .of = EXP_BOUND}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_case("f32", &cases[i]);
         if (cases[i].edges < 290) test_case("f64", &cases[i]);
