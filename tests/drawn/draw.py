@@ -175,7 +175,7 @@ class Draw:
         self.made = list(self.space_py)
 
     largest = 1e3  # of a value's elements
-    quick = 0  # the share of its builds without LLVM's optimiser
+    quick = 0.75  # the share of its builds without LLVM's optimiser
     nameable = [None, "graph"]  # spaces that have a name wherever they are spoken of
 
     def data(self, rng, kind):

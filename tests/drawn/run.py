@@ -51,7 +51,7 @@ class Way:
         return "--dtype=%s --cpu=%s%s%s%s" % (self.dtype, self.cpu, without, machine, " --quick" if self.quick else "")
 
     @staticmethod
-    def drawn(seed, quick=0.75):
+    def drawn(seed, quick):
         """quick: the share of builds without LLVM's optimiser, half of a build, which changes no bit."""
         rng = random.Random(seed * 31 + 7)
         kinds = levels.allowed()

@@ -48,7 +48,6 @@ FAULTS = [
     ("passes/lower/lower_blocks.c", "KirId one = emit_index(e, 1), level = emit_for(e, emit_index(e, 0), x.block->levels,", "KirId one = emit_index(e, 1), level = emit_for(e, one, x.block->levels,", "lower_cases"),
     ("passes/lower/lower_blocks.c", "left > 1; left /= 2, t->first_level++)", "left > 1; left /= 2)", "lower_cases"),
     ("passes/lower/lower_blocks.c", "set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), b->n);", "set.is_last = emit_op2(e, KIR_eq, next, n);", "lower_cases"),
-    ("passes/lower/lower_blocks.c", "set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), t->n_blocks);", "set.is_last = emit_op2(e, KIR_eq, next, n);", "lower_cases"),
     ("passes/group/group_graph.c", "if (!(order_peak(f, scratch) < LATE_FACTOR * before))", "if (order_peak(f, scratch) < LATE_FACTOR * before)", "lower_cases"),
     ("passes/lower/lower_product.c", "if (l->f->in_place.data[i] && l->f", "if (!l->f->in_place.data[i] && l->f", "lower_cases"),
     ("passes/lower/lower_product.c", "for (int64_t i = whole; i < size; i++) take(", "for (int64_t i = whole + 1; i < size; i++) take(", "schedule"),
