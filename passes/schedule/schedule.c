@@ -442,6 +442,15 @@ static void share_leaves(const FusedFunc *f, uint32_t index)
     }
 }
 
+/* A sum alone that is no product has strips where warps share them, and there alone: a text may give it fewer warps than
+   the machine would. */
+static void forget_strip(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    if (g->kind != GROUP_BLOCKS || g->inner.n || g->roots.n > 1 || f->tiles->group[0][index].warps > 1) return;
+    if (!f->tiles->value[0][index][0].strip) f->tiles->group[0][index].strip = f->tiles->group[1][index].strip = 0;
+}
+
 static bool same_tile(const Schedule *x, const Schedule *y)
 {
     return x->vectors == y->vectors && x->rows == y->rows && x->kept == y->kept && x->copied == y->copied;
@@ -499,6 +508,7 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
     f->tiles = t;
     for (uint32_t i = 0; i < f->order.n && vectors; i++) share_leaves(f, f->order.data[i]);
     if (f->text && !schedule_apply(f, d)) return false;
+    for (uint32_t i = 0; i < f->order.n; i++) forget_strip(f, f->order.data[i]);
     for (uint32_t i = 0; i < f->order.n; i++) t->narrow[f->order.data[i]] = is_narrow(f, t, f->order.data[i]);
     return true;
 }
