@@ -322,7 +322,7 @@ def test_rotate(box):
     """The loss of examples/rotate.gnn with all nodes as rivals, by distances of all pairs; and the same steps on the shim of a GPU."""
     data, train, _, _ = folder(box)
     text = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "rotate.gnn")).read()
-    for long, short in ("width = 100", "width = 4"), ("rivals = 256", "rivals = %d" % N), ("steps 75", "steps 1"), ("size = 0", "size = 0.1"):
+    for long, short in ("width = 100", "width = 4"), ("rivals = 256", "rivals = %d" % N), ("steps 250", "steps 1"), ("size = 0", "size = 0.1"):
         if text.count(long) != 1:
             return "the example has no line `%s`" % long
         text = text.replace(long, short)

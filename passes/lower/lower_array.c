@@ -21,7 +21,11 @@ void stage_share(Lower *l, IrId v)
     if (array_find(l, v)) return;
     int64_t size = l->stage_rows * ir_type_width(l->f->m, t);
     KirIns alloc = {.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1), .i = size, .shared = true};
-    VEC_PUSH(l->arena, &l->staged, ((Staged){.v = v, .array = emit_ins(&l->e, alloc)}));
+    Staged s = {.v = v, .array = emit_ins(&l->e, alloc)};
+    VEC_PUSH(l->arena, &l->staged, s);
+    uint32_t at = l->staged.n - 1; /* ascending: what one is made of is there before it */
+    for (; at > 0 && l->staged.data[at - 1].v > v; at--) l->staged.data[at] = l->staged.data[at - 1];
+    l->staged.data[at] = s;
 }
 
 static bool is_kept(const Lower *l, IrId v)

@@ -21,8 +21,8 @@ enum { PRODUCT_BLOCK = 96 };
 enum { MOST_WRITTEN = 384 };
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
 enum { TILES_BEFORE = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
-/* Of a leaf that warps read together: strips, rows of one, and warps. */
-enum { LEAST_STRIPS = 4, LEAST_STRIP = 16, LEAST_READERS = 16 };
+/* Of a leaf that warps read together: strips, rows of one, and warps: of a block of more each has too few registers. */
+enum { LEAST_STRIPS = 4, LEAST_STRIP = 16, LEAST_READERS = 16, MOST_READERS = 32 };
 enum { LEAST_TILES = 16 };  /* of a product over all rows, as many as its threads are at least */
 enum { LEAST_DEALT = 4 };   /* vectors of a row that is read by whole vectors, whose lanes are handed out */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
@@ -379,6 +379,16 @@ static int64_t tiles_of(const FusedFunc *f, IrId v, const Schedule *s)
     return (rows + s->rows - 1) / s->rows * ((vectors_of(f, columns, s->lanes) + s->vectors - 1) / s->vectors);
 }
 
+/* Whether a sum before root i, or operand 0 of it, shares what its operand k is. */
+static bool is_shared_before(const FusedFunc *f, const Group *g, uint32_t i, unsigned k)
+{
+    IrId v = fused_op(f, g->roots.data[i])->args[k];
+    for (uint32_t j = 0; j <= i; j++)
+        for (unsigned n = 0; n < (j < i ? 2 : k); n++)
+            if (group_may_share(f, g->roots.data[j], n) && fused_op(f, g->roots.data[j])->args[n] == v) return true;
+    return false;
+}
+
 /* Bytes that a row of all operands takes in memory that warps share; *widest: of the largest. */
 static int64_t shared_bytes(const FusedFunc *f, const Group *g, int64_t *widest)
 {
@@ -386,7 +396,7 @@ static int64_t shared_bytes(const FusedFunc *f, const Group *g, int64_t *widest)
     *widest = 0;
     for (uint32_t i = 0; i < g->roots.n; i++)
         for (unsigned k = 0; k < 2; k++) {
-            if (!group_may_share(f, g->roots.data[i], k)) continue;
+            if (!group_may_share(f, g->roots.data[i], k) || is_shared_before(f, g, i, k)) continue;
             const IrType *t = &fused_op(f, fused_op(f, g->roots.data[i])->args[k])->type;
             int64_t row = ir_type_width(f->m, t) * (t->dtype == IR_F64 ? 8 : 4);
             bytes += row;
@@ -410,6 +420,13 @@ int64_t shared_strip_most(const FusedFunc *f, const Group *g)
     return widest && most > KIR_MAX_ALLOC_BYTES / widest ? KIR_MAX_ALLOC_BYTES / widest : most;
 }
 
+/* Warps, `most` at most, of which each has as many tiles but the last ones. */
+static int64_t equal_shares(int64_t tiles, int64_t most)
+{
+    int64_t rounds = (tiles + most - 1) / most;
+    return (tiles + rounds - 1) / rounds;
+}
+
 /* Warps of a block that share a leaf of sums over all rows: one for each tile, or for as many as make all equally
    long, and some more where they read strips of rows together. A tile else waits in registers for all rows of the
    leaf. */
@@ -426,8 +443,8 @@ static void share_leaves(const FusedFunc *f, uint32_t index)
             if (!s->strip) s->vectors = outer ? panel_of(f, &fused_op(f, g->roots.data[i])->type, s, MOST_PANEL) : 1;
             if (!narrow) tiles += tiles_of(f, g->roots.data[i], s);
         }
-    int64_t rounds = (tiles + most - 1) / most, warps = (tiles + rounds - 1) / rounds;
-    int64_t readers = warps < LEAST_READERS && LEAST_READERS <= most ? LEAST_READERS : warps;
+    int64_t warps = equal_shares(tiles, most), readers = equal_shares(tiles, most < MOST_READERS ? most : MOST_READERS);
+    if (readers < LEAST_READERS && LEAST_READERS <= most) readers = LEAST_READERS;
     int64_t strip = shared_strip(f, g, readers);
     if (strip < ORDER_LEAF) warps = readers;
     if (warps == 1) warps = 2; /* of which one has none: the sums wait in registers all the same */

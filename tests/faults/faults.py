@@ -56,6 +56,7 @@ FAULTS = [
     ("passes/lower/lower_blocks.c", "    stage_shared(l, &rows);\n    meet(l);\n", "    stage_shared(l, &rows);\n", "lower_cases"),
     ("passes/lower/lower_blocks.c", "    meet(l); /* behind the last one that reads the strip before */\n", "", "lower_cases"),
     ("passes/lower/lower_blocks.c", "(Branch){first, emit_op2(e, KIR_min, size, left), false}", "(Branch){first, emit_op2(e, KIR_min, emit_op2(e, KIR_add, size, one), left), false}", "lower_cases"),
+    ("passes/lower/lower_array.c", "at > 0 && l->staged.data[at - 1].v > v; at--)", "at > l->staged.n; at--)", "lower_cases"),
     ("passes/lower/lower_stage.c", "p[i] = (Point){i ? emit_op2(e, KIR_min, at, last) : row, env_empty()};", "(void)last;\n        p[i] = (Point){i ? at : row, env_empty()};", "lower_cases"),
     # points
     ("passes/lower/lower_point.c", "if (x->dims[k] == op->attr.dim) ix.off += op->attr.i;", "if (x->dims[k] == op->attr.dim) ix.off += 0;", "lower_lanes lower_cases lower"),

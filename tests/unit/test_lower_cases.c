@@ -770,7 +770,10 @@ static void test_blocks(const char *name, const char *without)
         "  %4 = contract %1, %1 : [] f32\n  %5 = reduce_mul %1 via node.all : [H] f32\n"
         "  %6 = reduce_sum %0 via node.all : [L,H] f32\n  %7 = arg 1 : node[F] f32\n  %8 = contract %7, %0 : [F,L,H] "
         "f32\n"
-        "  return a = %2\n  return b = %3\n  return c = %4\n  return d = %5\n  return e = %6\n  return f = %8\n}\n",
+        "  %9 = mul %0, %0 : node[L,H] f32\n  %10 = mul %9, %0 : node[L,H] f32\n"
+        "  %11 = reduce_sum %10 via node.all : [L,H] f32\n  %12 = reduce_sum %9 via node.all : [L,H] f32\n"
+        "  return a = %2\n  return b = %3\n  return c = %4\n  return d = %5\n  return e = %6\n  return f = %8\n"
+        "  return g = %11\n  return h = %12\n}\n",
         without, &m);
     for (size_t i = 0; plan && i < sizeof rows / sizeof *rows; i++) {
         EvalWorld *w = hub_world(a, m, rows[i], 0);
@@ -783,7 +786,7 @@ static void test_blocks(const char *name, const char *without)
                 .arena = a, .plan = plan, .prog = first.prog, .w = w, .args = args, .most_blocks = most[k]};
             const char *why = plan_run(&other);
             check(!why, "%s", why ? why : "");
-            for (uint32_t n = 0; n < 6 && !why; n++) {
+            for (uint32_t n = 0; n < 8 && !why; n++) {
                 uint32_t b = plan_run_result(&first, n);
                 check(!memcmp(first.data[b], other.data[b], (size_t)first.elems[b] * 4),
                       "%lld rows in %lld blocks, result %u", (long long)rows[i], (long long)most[k], n);
