@@ -672,9 +672,9 @@ static float sixteen_partials(const double *x, int64_t n)
 /* The sum over rows of column `column` of x, times a column of b if there is one. */
 static float tree_of_leaves(const EvalValue *x, int64_t column, const float *b, int64_t b_width, int64_t b_column)
 {
-    float leaf[512] = {0};
+    float leaf[1024] = {0};
     int64_t n = (x->rows + 511) / 512;
-    assert(n <= 512);
+    assert(n <= 1024);
     for (int64_t r = 0; r < x->rows; r++) {
         float v = (float)x->v[r * x->width + column], *to = &leaf[r / 512];
         *to = b ? fmaf(v, b[r * b_width + b_column], *to) : *to + v;
@@ -794,7 +794,8 @@ static void test_blocks(const char *name, const char *without)
     arena_free(a);
 }
 
-/* So many blocks that each warp of those that merge them has several sets of neighbours, and the last one none. */
+/* So many blocks that each warp of those that merge them has four sets of neighbours, and the last one two and some
+   blocks more. */
 static void test_tall_tree(void)
 {
     Arena *a = arena_new();
@@ -806,7 +807,7 @@ static void test_tall_tree(void)
                                "  %1 = reduce_sum %0 via node.all : [L,H] f32\n  return a = %1\n}\n",
                                "machine h200", &m);
     if (plan) {
-        EvalWorld *w = hub_world(a, m, 300 * 512 + 5, 0);
+        EvalWorld *w = hub_world(a, m, 594 * 512 + 5, 0);
         PlanRun r = run_func(a, plan, m, w, 0, args);
         for (int64_t k = 0; k < args[0]->width; k++)
             check(result_at(&r, 0, k) == tree_of_leaves(args[0], k, NULL, 0, 0), "column %lld", (long long)k);
