@@ -794,7 +794,7 @@ static void test_blocks(const char *name, const char *without)
     arena_free(a);
 }
 
-/* So many blocks that each warp of those that merge them has four sets of neighbours, and the last one two and some
+/* So many blocks that each warp of those that merge them has four sets of neighbours, and the last one three and some
    blocks more. */
 static void test_tall_tree(void)
 {
@@ -807,7 +807,7 @@ static void test_tall_tree(void)
                                "  %1 = reduce_sum %0 via node.all : [L,H] f32\n  return a = %1\n}\n",
                                "machine h200", &m);
     if (plan) {
-        EvalWorld *w = hub_world(a, m, 594 * 512 + 5, 0);
+        EvalWorld *w = hub_world(a, m, 602 * 512 + 5, 0);
         PlanRun r = run_func(a, plan, m, w, 0, args);
         for (int64_t k = 0; k < args[0]->width; k++)
             check(result_at(&r, 0, k) == tree_of_leaves(args[0], k, NULL, 0, 0), "column %lld", (long long)k);
