@@ -122,10 +122,10 @@ typedef struct Use { /* of an object: what all accesses to it have in common */
     Base base; /* of vectors */
     bool vectors, scalars, constants /* all indices are */, loads, stores;
     bool apart;          /* vectors: lane l touches elements that no other touches */
-    const KirIns *store; /* the first one, and its base; the same of stores alone */
-    Base store_base;
-    bool stores_meet;
-    bool several; /* buffers that may overlap */
+    const KirIns *store; /* the first one */
+    Base store_base;     /* its base */
+    bool stores_meet;    /* one lane may store where another one stored */
+    bool several;        /* buffers that may overlap */
 } Use;
 
 static void note(Finder *f, Use *u, const KirIns *x)
@@ -137,11 +137,11 @@ static void note(Finder *f, Use *u, const KirIns *x)
     u->loads |= x->op != KIR_store, u->stores |= x->op == KIR_store;
     u->constants &= x->op != KIR_gather && constant(f, x->args[0]) != NULL;
     u->apart &= even && same_base(&base, &u->base);
-    if (x->op == KIR_store && !u->store) u->store = x, u->store_base = base;
-    if (x->op == KIR_store)
-        u->stores_meet |= vector ? !even || !same_base(&base, &u->store_base) : u->store->type.lanes > 1;
-    if (x->op == KIR_store && vector) u->stores_meet |= u->store->type.lanes == 1;
     u->several |= x->buf != u->first->buf;
+    if (x->op != KIR_store) return;
+    if (!u->store) u->store = x, u->store_base = base;
+    bool alike = vector == (u->store->type.lanes > 1);
+    u->stores_meet |= !alike || (vector && (!even || !same_base(&base, &u->store_base)));
 }
 
 /* A scalar is stored by lane 0 and loaded by all. */

@@ -5,16 +5,11 @@
 #include "base/ice.h"
 #include "codegen/emit_cuda.h"
 
-enum {
-    MOST_TURNS = 32,
-    MOST_FEW = 8,
-
-    LOADS_IN_FLIGHT = 32,
-    WORDS_IN_FLIGHT = 64,
-    FEW_WORDS_IN_FLIGHT = 40,
-    MOST_UNROLLED = 200 /* instructions of a turn */,
-    MOST_INSTRUCTIONS = 1600
-};
+/* Side by side at most: turns, loads, registers of what is loaded, instructions. FEW: of loops whose last turns are left
+   out one by one. */
+enum { MOST_TURNS = 32, LOADS_IN_FLIGHT = 32, WORDS_IN_FLIGHT = 64, MOST_INSTRUCTIONS = 1600 };
+enum { MOST_FEW = 8, FEW_WORDS_IN_FLIGHT = 40 };
+enum { MOST_UNROLLED = 200 /* instructions of a turn */ };
 
 /* Registers that what a load brings takes. */
 static uint32_t words_of(const KirKernel *k, const CudaWide *wide, KirId id)

@@ -13,8 +13,10 @@ typedef struct Kind {
     int64_t first, n; /* nodes [first, first + n) */
 } Kind;
 typedef struct Relation {
-    const char *name;  /* NULL: edge_index.npy, of the one kind */
-    const char *array; /* "writes.edge_index", or of a column "author.writes": an edge of each source, in their order */
+    const char *name; /* NULL: edge_index.npy, of the one kind */
+    /* the stem of the array that says the edges: "writes.edge_index" holds both ends of each; a column, "author.writes",
+       holds one target for each source, by the sources' ids */
+    const char *array;
     bool column;
     int32_t from, to; /* kinds */
     int64_t first, n; /* edges */

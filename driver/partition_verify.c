@@ -207,7 +207,8 @@ static bool read_owner(Check *c)
     return true;
 }
 
-/* "part-0/node_id.npy", or "part-0/node_id.author.npy" of what has a name. */
+/* The file of part r that belongs to a kind or relation: "part-0/node_id.npy" where it has no name, else
+   "part-0/node_id.author.npy". */
 static const char *file_of(Arena *a, int r, const char *stem, const char *name)
 {
     return arena_printf(a, "part-%d/%s%s%s.npy", r, stem, name ? "." : "", name ? name : "");

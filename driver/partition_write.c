@@ -18,7 +18,7 @@ typedef struct Writer {
     TempFolder folder; /* holds file i of sums as "i" */
     FileSums sums;
     cJSON **files;   /* [n_parts] the key "files" of each part's meta.json */
-    int32_t *local;  /* [nodes] numbers in their kinds, of the part at hand */
+    int32_t *local;  /* [nodes] the row that a node has among those of its kind in the part that is written */
     char origin[65]; /* of the folder that is split */
 } Writer;
 

@@ -356,8 +356,8 @@ static bool read_list(Report *r, const char *name, bool ends)
     return true;
 }
 
-/* Draws the list `name`: the ends of edges, RANDOM_NODES nodes of each type, or for each edge a type that a relation of the
-   module has. */
+/* Draws the integers of the list `name`. They are edges' ends, each one of RANDOM_NODES nodes of its type, or, if is_type,
+   a type for each edge, one of those that the module's relations ask for. */
 static void draw_list(Report *r, const IrModule *m, const IrGraph *g, const char *name, bool is_type)
 {
     if (has_list(r, name)) return;

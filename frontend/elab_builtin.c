@@ -402,7 +402,7 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
     return value_tensor(op_add(e, IR_OP_concat, t, ids, n, (IrAttr){.dim = dim}, s), t, s);
 }
 
-/* A kernel that joins values has a parameter for each. */
+/* Values that one `cat` joins at most: the kernel has a parameter for each of them. */
 enum { MOST_JOINED = 4096 };
 
 /* cat(a, b, ...) or cat([a, b]): joined along the last dim. */

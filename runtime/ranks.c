@@ -731,7 +731,8 @@ static RtCode collect_tensor(RtRanks *r, int64_t tensor, const void *rows, RtBlo
     return rt_ranks_collect(r, t->space, t->width * rt_dtype_bytes(t->dtype), rows, all, st);
 }
 
-/* Parameters and state of rows that processes share: each has those of its rows, and reads those of its halo. */
+/* Finds the parameters and states that have a row for each node of a shared space: a process updates the rows of nodes
+   that it owns, and reads those of its halo, which it gets from their owners. */
 static RtCode share_tensors(const Maker *k)
 {
     RtSharedRows *x = &k->r->weights;

@@ -45,7 +45,7 @@ typedef struct Price {
     GroupReads *reads; /* by group */
     double *kernel;    /* by group: what it reads and computes */
     IrValues *loads;   /* by group: what it reads that another computes, each once */
-    uint32_t *readers; /* by value: groups that load it, and 1 for a result */
+    uint32_t *readers; /* by value: how many groups load it; one more if it is a result of the function */
     double *write;     /* by value: what storing it costs */
     /* by value: how the kernel that was priced last computes it, bits of CostPlace: in each loop anew */
     uint32_t *place;
@@ -56,7 +56,7 @@ Price cost_groups(const FusedFunc *f, Arena *a); /* of all groups that live */
 void cost_kernel(Price *p, uint32_t g);          /* of group g, which has changed */
 /* All kernels, and a write of what is stored. Memory that grows with edges counts more than it takes. */
 double cost_function(const Price *p);
-/* The part of it that group g decides: its kernel, and what is stored for it alone. */
+/* What of cost_function changes with group g alone: its kernel, and the writes of values that no other group reads. */
 double cost_around(const Price *p, uint32_t g);
 bool cost_stores(const Price *p, IrId v); /* another kernel reads it, or it is a result */
 double cost_edge_bytes(const Price *p);   /* expected, of what is stored with a row per edge, per node */

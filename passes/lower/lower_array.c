@@ -70,6 +70,13 @@ KirIns array_access(Lower *l, KirOpcode op, KirId array, const IrType *t, KirId 
     return x;
 }
 
+KirId stage_place(const Lower *l, KirId row)
+{
+    for (uint32_t i = l->stage_at.n; i-- > 0;)
+        if (l->stage_at.data[i].row == row) return l->stage_at.data[i].local;
+    ICE("an element has no place in the arrays");
+}
+
 bool stage_has(const Lower *l, IrId v)
 {
     const Staged *s = array_find(l, v);
@@ -85,12 +92,8 @@ bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, Ki
         *value = emit_ins(&l->e, array_access(l, KIR_load, s->array, t, KIR_NONE, env));
         return true;
     }
-    for (uint32_t i = l->stage_at.n; i-- > 0;)
-        if (l->stage_at.data[i].row == row) {
-            *value = emit_ins(&l->e, array_access(l, KIR_load, s->array, t, l->stage_at.data[i].local, env));
-            return true;
-        }
-    ICE("an element has no place in the private arrays");
+    *value = emit_ins(&l->e, array_access(l, KIR_load, s->array, t, stage_place(l, row), env));
+    return true;
 }
 
 void stage_put(Lower *l, IrId v, const Point *p, KirId value)

@@ -232,6 +232,8 @@ bool stage_has(const Lower *l, IrId v); /* in an array, at elements */
 /* Inside: `element` at `position` of the span is known to belong to the row, and has a place in the arrays. */
 void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
 void stage_leave(Lower *l, const StageSpan *x, unsigned n);
+/* Where a row that was entered lies in the arrays. */
+KirId stage_place(const Lower *l, KirId row);
 /* False if v is in no array, or is computed right now. t: v's type, or that of a reshape of it. */
 bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value);
 /* Puts a value of the row into its array, if it has one: what is remembered of it, or another. */

@@ -27,15 +27,6 @@ static bool is_stored(const Lower *l, const Staged *s)
     return l->f->stored.data[s->v] && !group_has_copy(l->f, l->g, s->v);
 }
 
-/* Where a row that was entered lies in the arrays. */
-static KirId stage_place(const Lower *l, KirId row)
-{
-    uint32_t i = l->stage_at.n;
-    while (i-- > 0)
-        if (l->stage_at.data[i].row == row) return l->stage_at.data[i].local;
-    ICE("an element has no place in the private arrays");
-}
-
 static void fill_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     const Fill *x = user;

@@ -277,6 +277,8 @@ FAULTS = [
     ("runtime/cuda_exec.c", "phase < split->walks; phase++", "phase < 1; phase++", "cuda"),
     ("codegen/emit_cuda.c", "\"%s.%c\", all, \"xyzw\"[q]", "\"%s.%c\", all, \"yxzw\"[q]", "emitters"),
     ("codegen/cuda_wide.c", "        else f->fixed[root(f, x->args[i])] = true;\n", "", "emit_cuda"),
+    ("codegen/cuda_wide.c", "if (!y || (f->barred[cuda_object(f->k, ins)] && !read_only)) return false;", "if (!y) return false;", "emit_cuda"),
+    ("codegen/cuda_memory.c", "m.stored_over[i] = m.crossing[i] && (uses[i].several || uses[i].stores_meet);", "m.stored_over[i] = false;", "emit_cuda warps"),
     ("codegen/cuda_wide.c", "if ((!read_only || by_register) && behind > first) return false;", "", "emit_cuda"),
     ("codegen/cuda_wide.c", "if (q == 0 && y->id != x->id) return false;", "", "emit_cuda"),
     ("codegen/cuda_code.c", "[PLAN_SPLIT_TO] = CUDA_PART_TO", "[PLAN_SPLIT_TO] = CUDA_PART_FROM", "cuda"),

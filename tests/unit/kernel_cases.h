@@ -193,16 +193,17 @@ static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
 static inline const char *case_side_by_side(const CaseRunner *r, CaseOut *out)
 {
     enum { ROWS = 12, ALL = 64 * ROWS };
-    static _Alignas(16) float x[ALL], z[ALL], y[6][ALL], sums[4 * ROWS];
+    static _Alignas(16) float x[ALL], z[ALL], y[7][ALL], sums[4 * ROWS], folds[ROWS];
     uint64_t seed = 17;
     for (int i = 0; i < ALL; i++) x[i] = (float)(case_random(&seed) - 0.5), z[i] = x[i] * x[i];
-    RtArg args[] = {{.p = x},    {.p = z},    {.p = y[0]}, {.p = sums}, {.p = y[1]},
-                    {.p = y[2]}, {.p = y[3]}, {.p = y[4]}, {.p = y[5]}, {.i = ROWS}};
+    memset(y[6], 0, sizeof y[6]); /* of another run */
+    RtArg args[] = {{.p = x},    {.p = z},    {.p = y[0]}, {.p = sums}, {.p = y[1]},  {.p = y[2]},
+                    {.p = y[3]}, {.p = y[4]}, {.p = y[5]}, {.p = y[6]}, {.p = folds}, {.i = ROWS}};
     const char *why = case_run(r, "side_by_side", args,
-                               (int64_t[]){ALL, ALL, ALL, 4 * ROWS, ALL, ALL, ALL, ALL, ALL, 0}, ROWS);
+                               (int64_t[]){ALL, ALL, ALL, 4 * ROWS, ALL, ALL, ALL, ALL, ALL, ALL, ROWS, 0}, ROWS);
     out->n = 0;
-    for (int i = 0; i < 6; i++) case_keep(out, y[i], ALL);
-    case_keep(out, sums, 4 * ROWS);
+    for (int i = 0; i < 7; i++) case_keep(out, y[i], ALL);
+    case_keep(out, sums, 4 * ROWS), case_keep(out, folds, ROWS);
     return why;
 }
 
