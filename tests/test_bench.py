@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The benchmark itself, without peers and with peers of our own making, one honest and one that lies. usage: test_bench.py BUILD
-Run: alone, lesser if long"""
+Run: alone"""
 import json
 import os
 import re

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """`gnnc build` from outside: forms, equal bytes in two folders, C against LLVM on a real graph, installing and moving.
 
-usage: test_build.py BUILD
-Run: lesser if long"""
+usage: test_build.py BUILD"""
 import json
 import os
 import re

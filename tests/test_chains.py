@@ -34,7 +34,7 @@ def size(short, long):
 
 def results(text, *options):
     box.write("m.gnn", text)
-    box.must(box.gnnc, "build", "m.gnn", "--data=data", "--cpu=native", "-o", "m", *options)
+    box.must(box.gnnc, "build", "m.gnn", "--data=data", "--cpu=native", "--quick", "-o", "m", *options)
     box.must(box.path("m"), "infer", "--data=data", "--out=y.npy")
     with open(box.path("y.npy"), "rb") as f:
         return f.read()

@@ -88,7 +88,7 @@ def train(exe, d, *options):
 
 def build(name, d, *options):
     model = box.write(name + ".gnn", "model net(x: node[F]) -> node[C] {\n%s\n}\n%s" % (MODELS[name], TRAIN % LOSS))
-    box.must(box.gnnc, "build", model, "--data", d, "--cpu", "native", "-o", name + ".exe", *options)
+    box.must(box.gnnc, "build", model, "--data", d, "--cpu", "native", "--quick", "-o", name + ".exe", *options)
     return box.path(name + ".exe")
 
 
@@ -208,7 +208,7 @@ def by_batches():
               "train_mask": rng.random(n) < 0.1, "val_mask": rng.random(n) < 0.2}
     d = toy.store(box.path("batches"), arrays, num_classes=3, num_graphs=graphs)
     model = box.write("batches.gnn", "model net(x: node[F]) -> node[C] {\n%s\n}\n%s" % (MODELS["gcn"], (TRAIN % LOSS).replace("epochs", "batch 5 of graphs\n  epochs")))
-    box.must(box.gnnc, "build", model, "--data", d, "--cpu", "native", "-o", "batches.exe")
+    box.must(box.gnnc, "build", model, "--data", d, "--cpu", "native", "--quick", "-o", "batches.exe")
     want = train(box.path("batches.exe"), d, "--cone", "off", "--threads", "1")
     for cone, threads in (("on", "1"), ("on", "3"), ("auto", "2")):
         if train(box.path("batches.exe"), d, "--cone", cone, "--threads", threads) != want:

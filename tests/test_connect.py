@@ -84,7 +84,7 @@ def compare(name, body, least, kind, dtype="f32", graphs=0):
         batch = batch_of(n, graphs)
         edges = np.ascontiguousarray(np.stack([np.arange(n - 1), np.arange(1, n)])[:, batch[:-1] == batch[1:]])
     d, m = data(kind, n, edges, graphs), model(name, body, bool(graphs))
-    build = [box.gnnc, "build", m, "--data", d, "--dtype", dtype, "--cpu=native"]
+    build = [box.gnnc, "build", m, "--data", d, "--dtype", dtype, "--cpu=native", "--quick"]
     said = box.must(*build, "--remarks", "-o", "on").err
     box.must(*build, "--disable=connect", "-o", "off")
     on, off = box.path("on"), box.path("off")

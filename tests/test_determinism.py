@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Equal bits: weights for every number of threads and every kind of kernel, a run that was killed and resumed against one that was not, builds in
-two folders. Also what SIGINT and SIGTERM leave behind.
+"""Equal bits: weights for every number of threads and every kind of kernel, a run that was killed and resumed against one that was not.
+Also what SIGINT and SIGTERM leave behind.
 usage: test_determinism.py BUILD
 
 GNNC_LONG=1 kills 20 times per model instead of 4."""
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -153,24 +152,6 @@ def interrupted_before_the_first_epoch():
     box.report("SIGINT_before_the_first_epoch", (p.returncode != 75 or read("old.st") != b"precious" or "nothing was saved" not in err) and err)
 
 
-def two_folders():
-    """The same sources under two names of the world: executables and libraries are equal to the byte (gat with GNNC_LONG=1)."""
-    models = MODELS if LONG else MODELS[:1]
-    for folder in ("one", "deeper/two"):
-        os.makedirs(box.path(folder), exist_ok=True)
-        for model in models:
-            shutil.copy(os.path.join(EXAMPLES, model + ".gnn"), box.path(folder, model + ".gnn"))
-            for emit, out in (("exe", model), ("lib,header,manifest,obj", "lib" + model)):
-                r = box.run(box.gnnc, "build", model + ".gnn", "--data", CORA, "--emit=" + emit, "-o", out, limit=120, cwd=box.path(folder))
-                if r.rc:
-                    return box.report("two_folders", r.err)
-    names = sorted(os.listdir(box.path("one")))
-    box.report("two_folders_same_files", names != sorted(os.listdir(box.path("deeper/two"))) and names)
-    for n in names:
-        box.report("two_folders_" + n, read("one/" + n) != read("deeper/two/" + n) and "bytes differ")
-    return None
-
-
 for m in MODELS:
     build(m)
     threads(m)
@@ -181,5 +162,4 @@ interrupted("gcn", signal.SIGINT)
 interrupted("gcn", signal.SIGTERM)
 interrupted("gat", signal.SIGTERM)
 interrupted_before_the_first_epoch()
-two_folders()
 box.close()

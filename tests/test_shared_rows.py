@@ -57,7 +57,7 @@ def build(name, body, d, flags=(), graphs=False):
     y = "graph_y" if graphs else "y"
     text = "model net(x: node[F]) -> %s[C] {\n%s\n}\n" % ("graph" if graphs else "node", body)
     text += TRAIN % ("cross_entropy(net(data.x), data.%s) on data.train" % y, "batch 6 of graphs" if graphs else "")
-    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", d, "-o", "exe", *(flags if "--cpu" in flags else (*flags, "--cpu", "native")))
+    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", d, "--quick", "-o", "exe", *(flags if "--cpu" in flags else (*flags, "--cpu", "native")))
     return box.path("exe")
 
 
@@ -121,7 +121,7 @@ def off():
     exe = build("gat", MODELS["gat"], d, ("--disable=schedule",))
     if planned(exe, d, 2, "--share", "1")[0]:
         return "rows are shared without `schedule`"
-    said = [box.must(box.gnnc, "build", box.path("gat.gnn"), "--data", d, "--cpu=native", "-o", "exe", "--remarks", *off).err
+    said = [box.must(box.gnnc, "build", box.path("gat.gnn"), "--data", d, "--cpu=native", "--quick", "-o", "exe", "--remarks", *off).err
             for off in ([], ["--disable=connect"], ["--disable=schedule"])]
     said = ["".join("+" if text in s else "-" for text in ("remark[schedule]: forward: threads may share rows", "threads do not share rows")) for s in said]
     return said != ["++", "+-", "--"] and "remarks: %s" % said  # `connect` gives up what its strips make
@@ -147,7 +147,7 @@ def drawn():
 }
 """ + TRAIN % ("cross_entropy(net(data.x), data.y) on data.train", "")
     d = data("short")
-    box.must(box.gnnc, "build", box.write("drawn.gnn", text), "--data", d, "--cpu", "native", "-o", "exe")
+    box.must(box.gnnc, "build", box.write("drawn.gnn", text), "--data", d, "--cpu", "native", "--quick", "-o", "exe")
     if not planned(box.path("exe"), d, 2, "--share", "1")[0]:
         return "no row is shared"
     return compare(box.path("exe"), d, [(2, ("--share", "1")), (3, ("--share", "6"))])
