@@ -11,40 +11,11 @@ import numpy as np
 import toy
 from sandbox import Sandbox
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks"))
+from models import EMBED, RELATIONS, SCHEMA, TRAIN_KINDS as TRAIN, WALKS, arrays  # noqa: E402
+
 box = Sandbox(sys.argv[1], "ranks_kinds")
 
-TRAIN = """
-train net {
-  loss = cross_entropy(net(%s), data.paper.y) on data.paper.train
-  metric test_acc = accuracy(net(%s), data.paper.y) on data.paper.test
-  hyper lr = 0.01
-  optimizer adam(lr)
-  epochs 3
-  seed 0
-}
-"""
-SCHEMA = """schema library {
-  node paper, author, subject
-  edge writes: author -> paper
-  edge about: paper -> subject = column
-  edge cites: paper -> paper
-%s}
-"""
-# Walks of relations by both ends, a column by both, a path through a third kind and back; values of edges; random numbers
-# for nodes and for edges.
-WALKS = SCHEMA % "  reverse all\n" + """
-model net(x: node(all)[F], w: edge(writes), c: edge(about)) -> node(paper)[C] {
-  h = forall t { tanh(linear(O = 8)(x[t])) }
-  a = over writes { sum_in(h[author].src * dropout(w, 0.4)) }
-  b = over rev_about { sum_in(relu(linear(O = 8)(h[subject].src))) }
-  s = over about { sum_in(h[paper].src * exp(dropout(c, 0.2))) }
-  d = over rev_about { sum_in(linear(O = 8)(s).src) }
-  e = over cites { max_in(dropout(h[paper], 0.5).src) }
-  u = over rev_writes { sum_in(linear(O = 8)(relu(a)).src) }
-  g = over writes { mean_in(u.src) }
-  return linear(relu(a + b + d + e + g), O = C)
-}
-""" + TRAIN % (("data.x, data.writes.w, data.about.c",) * 2)
 HGT = SCHEMA % "  reverse all\n" + """
 model net(x: node(all)[F]) -> node(paper)[C] {
   h = hgt(forall t { tanh(linear(O = 8)(x[t])) }, H = 2, O = 8)
@@ -54,14 +25,6 @@ model net(x: node(all)[F]) -> node(paper)[C] {
 # A kind without features: a row is learned for each of its nodes.
 TABLE = HGT.replace("  h = hgt(forall t { tanh", "  param topics: node(subject)[8] = normal(0, 0.1)\n  h = hgt(forall t { if t == subject then topics else tanh")
 TABLE = TABLE.replace("  seed 0\n", "  stop_early(test_acc, patience = 50)\n  seed 0\n")
-# The same of one kind without a name.
-EMBED = """model net() -> node[C] {
-  param table: node[8] = normal(0, 0.3)
-  param pull: node[] = 1
-  h = pull * sum_in(dropout(table, 0.2).src)
-  return linear(h + table, O = C)
-}
-""" + TRAIN.replace("data.paper.", "data.") % ("", "")
 # Its metapath is a relation of the data.
 HAN = """schema library {
   node paper
@@ -87,24 +50,6 @@ model net(x: node(paper)[F]) -> node(paper)[C] {
   return linear(e + f, O = C)
 }
 """ + TRAIN % (("data.x",) * 2)
-
-RELATIONS = {"writes": ["author", "paper"], "about": ["paper", "subject"], "cites": ["paper", "paper"], "shares": ["paper", "paper"]}
-
-
-def arrays(papers=300, authors=170, subjects=7, writes=900, cites=1300, seed=0):
-    r = np.random.default_rng(seed)
-
-    def pairs(n, m, k):
-        return np.stack([r.integers(0, n, k), r.integers(0, m, k)]) if n and m else np.zeros((2, 0), "i8")
-
-    train = r.random(papers) < 0.5
-    train[:1] = True
-    a = {"paper.x": r.standard_normal((papers, 5)).astype("f4"), "author.x": r.standard_normal((authors, 3)).astype("f4"),
-         "subject.x": r.standard_normal((subjects, 4)).astype("f4"), "paper.y": r.integers(0, 3, papers),
-         "paper.train_mask": train, "paper.test_mask": ~train, "paper.about": r.integers(0, subjects, papers),
-         "writes.edge_index": pairs(authors, papers, writes), "cites.edge_index": pairs(papers, papers, cites),
-         "shares.edge_index": pairs(papers, papers, cites), "about.c": r.random(papers).astype("f4")}
-    return dict(a, **{"writes.w": r.random(a["writes.edge_index"].shape[1]).astype("f4")})
 
 
 def store(name, a, **meta):
