@@ -270,11 +270,15 @@ class Scenario:
     def stop(self):
         self.sleep()
         pid = self.signal(signal.SIGSTOP)
-        if pid and self.by == "shm" and self.victim == 0:  # the others end; then it hears of that
-            until = time.time() + DEADLINE + SLACK
-            while len(self.pids()) > 1 and time.time() < until:
+        if pid and (self.by == "mpi" or self.victim == 0):  # the others end; then it hears of that, where its launcher does not end it
+            until = time.time() + DEADLINE + SLACK / 2
+            while list(self.pids()) not in ([], [self.victim]) and time.time() < until:
                 time.sleep(0.05)
-            os.kill(pid, signal.SIGCONT)
+            time.sleep(5 if self.by == "mpi" else 0)
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
         return [DONE, LOST]
 
     def delay(self):
