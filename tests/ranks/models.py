@@ -47,6 +47,9 @@ MODELS = {
               "  h = relu(sum_in(a * (x.src @ W[edge_type])))\n  s: edge[P] = tanh(dot(tanh(h.src @ V[edge_type]), U, O'))\n"
               "  t: edge[P] = tanh(dot(tanh(h.dst @ V[edge_type]), U, O'))\n"
               "  return l(sum_in(s * t) + max_in(s))", "data.x, data.w, data.edge_type", "R=4,O=8,K=3,P=6"),
+    # a sum for each relation also makes a value for each pair of a node and a kind, which peers read behind it by edges out of their nodes
+    "behind_sums": ("x: node[F], edge_type: edge index[R]", "param W: [R, O, P] = glorot\n  k = linear(O = 8)\n  l = linear(O = C)\n  h = tanh(k(x))\n"
+                                                            "  return l(sum(relu(dot(mean_in(h.src, by = edge_type), W, O)), R))", "data.x, data.edge_type", "R=4,O=8,P=8"),
     "table": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                       "  return l(relu(sum_in(dot(x.src, W[edge_type], F))))", "data.x, data.edge_type", "R=4,O=8"),
 }
