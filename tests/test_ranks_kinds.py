@@ -162,6 +162,35 @@ def test_parts():
     box.report("owners_of_a_file", not np.array_equal(np.load(os.path.join(p, "owner.npy")), owners) and "other owners")
 
 
+def test_balance():
+    """Each part has its share of each kind's work, also where fewest edges are cut by giving it one kind whole; and what the report says of that. A kind
+    one of whose nodes nearly all lead to has no such shares: it does not spoil those of others."""
+    g, n = np.random.default_rng(4), 600
+    pairs = {"cites": ("paper", "paper", g.integers(0, n, (2, 6000))), "knows": ("author", "author", g.integers(0, n, (2, 6000))),
+             "writes": ("author", "paper", g.integers(0, n, (2, 300))), "about": ("paper", "hub", np.stack([np.arange(n), np.zeros(n, int)]))}
+    data = store("shares", dict({r + ".edge_index": ends for r, (_, _, ends) in pairs.items()}, **{"author.x": np.zeros((n, 1), "f4")}),
+                 relations={r: [f, t] for r, (f, t, _) in pairs.items()}, num_papers=n, num_hubs=3)
+    work = {"author": np.ones(n), "paper": np.ones(n), "hub": np.ones(3)}
+    for f, t, ends in pairs.values():
+        np.add.at(work[f], ends[0], 1)
+        np.add.at(work[t], ends[1], 1)
+    for method, more in ("ldg", []), ("metis", ["--objective", "cut"]):
+        p = box.path("shares." + method)
+        r = box.run(box.gnnc, "data", "partition", data, "-k", 2, "-o", p, "--method", method, *more)
+        if "E0636" in r.err:
+            box.skip("balance_" + method, "libmetis.so.5 is not installed (Debian's libmetis5)")
+            continue
+        with open(os.path.join(p, "partition.json")) as f:
+            said = json.load(f)
+        owners, at, most = np.load(os.path.join(p, "owner.npy")), 0, {}
+        for t, count in said["kinds"].items():
+            most[t], at = np.bincount(owners[at:at + count], work[t], 2).max(), at + count
+        wrong = [t for t in ("author", "paper") if most[t] > 1.1 * work[t].sum() / 2]
+        balance = 2 * sum(most.values()) / sum(w.sum() for w in work.values())
+        box.report("balance_" + method, (wrong and "of %s a part has %s of %s" % (wrong, most, {t: w.sum() for t, w in work.items()})) or
+                   (abs(said["balance"] - balance) > 1e-4 and "it says %s, wanted %s" % (said["balance"], balance)) or (r.rc and r.err))
+
+
 def test_unsound():
     """What `gnnc data verify` finds in parts that were changed, beside checksums."""
     sound = parts(box.path("small"), 3, "random")
@@ -287,7 +316,7 @@ def test_refused():
         box.report("refused_" + name, (r.rc == 0 or os.path.exists(box.path("no")) or any(w not in r.err for w in words)) and "%s: %s" % (r.rc, r.err))
 
 
-for test in (test_parts, test_unsound, test_bytes, test_ends, test_results, test_ledger, test_policies, test_refused):
+for test in (test_parts, test_balance, test_unsound, test_bytes, test_ends, test_results, test_ledger, test_policies, test_refused):
     try:
         test()
     except RuntimeError as e:
