@@ -85,9 +85,9 @@ class Campaign:
         """Of a run that nothing disturbs; None: the program refuses the policy."""
         if key not in self.known:
             path = self.box.path("undisturbed.st")
-            r = self.box.run(*argv, "--save", path)
+            r = self.box.run(*argv, "--save", path, limit=300)
             if r.rc and "R915" not in r.err:
-                raise RuntimeError("%s: %s" % (key, r.err))
+                raise RuntimeError("%s: exit code %s: %s" % (key, r.rc, r.err))
             self.known[key] = None if r.rc else read(path)
         return self.known[key]
 
@@ -426,7 +426,7 @@ class Scenario:
         else:
             parts = self.c.parts(self.name, k, self.method)
             argv = self.c.train(self.name, parts, "--ranks", k, *self.how())
-        r = self.c.box.run(*argv, "--save", again, "--resume", self.check)
+        r = self.c.box.run(*argv, "--save", again, "--resume", self.check, limit=300)
         if r.rc:
             raise Wrong("the checkpoint does not go on with %d processes: %s" % (k, r.err[-500:]))
         if self.policy in GOES_ON and read(again) != self.weights:
