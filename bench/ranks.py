@@ -9,7 +9,7 @@ memory    the peak of each process, measured and planned, for a graph of the siz
 link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process; what computing hides of what travels
 scaling   simulated: weak scaling to 1,024 ranks, of a graph of communities, one a rank, and of an R-MAT graph, as many rows a rank
 policies  accuracy and bytes of an epoch of training with rows of peers that are late, or drawn: four processes, several seeds
-elastic   what it costs to go on from a checkpoint with another number of processes, beside an epoch
+elastic   what it costs to go on from a checkpoint with another number of processes, beside an epoch; also for an R-MAT graph of the size of ogbn-arxiv
 
 Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
 """
@@ -493,8 +493,11 @@ def elastic(b, a):
     """CPU seconds of all processes together, which others that use the machine change little. A restart trains no epoch: processes start, load their parts, plan
     what travels, send what is sent once, and compare their weights. Parts are made while others train."""
     rows, method = [], "metis" if have_metis(b) else "ldg"
-    for data in a.data or ["facebook_pages"]:
-        with_files(b, data)
+    for data in a.data or ["facebook_pages", "arxiv"]:
+        if data == "arxiv":
+            generated(b, data, int(169343 * a.share), int(1166243 * a.share), 128, 40)
+        else:
+            with_files(b, data)
         for name, text in ELASTIC.items():
             program = b.build("elastic", text, b.path(data))
             for before, after in ((4, 2), (2, 4)):
@@ -521,7 +524,7 @@ def main():
     ap.add_argument("--networks", type=lambda s: s.split(","), default=list(LAYERS), help="bits: networks")
     ap.add_argument("--ranks", type=lambda s: [int(x) for x in s.split(",")], default=RANKS, help="bits: numbers of processes")
     ap.add_argument("--nodes", type=int, default=16384, help="columns: nodes of the graph, with 10 edges each")
-    ap.add_argument("--share", type=float, default=1, help="memory: share of the size of arxiv")
+    ap.add_argument("--share", type=float, default=1, help="memory, elastic: share of the size of arxiv")
     ap.add_argument("--mbit", type=int, default=1000, help="link: Mbit/s")
     ap.add_argument("--link-share", type=float, default=0.25, help="link: share of the size of arxiv")
     ap.add_argument("--link-width", type=int, default=64, help="link: width of the layers")

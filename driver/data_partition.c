@@ -43,6 +43,11 @@ static Units make_units(Arena *a, const Folder *f)
     }
     for (int64_t i = 0; i < u.n; i++) u.total += weight[i] += weight[i] == 0; /* graphs may be empty */
     u.weight = weight;
+    if (f->n_kinds < 2) return u;
+    int64_t *first = ARENA_ARRAY(a, int64_t, f->n_kinds + 1);
+    for (int32_t k = 0; k < f->n_kinds; k++) first[k + 1] = f->kinds[k].first + f->kinds[k].n;
+    u.first = first;
+    u.n_kinds = f->n_kinds;
     return u;
 }
 

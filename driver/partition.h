@@ -73,17 +73,21 @@ const char *partition_csr(Session *s, const Folder *f, const char *stem, const c
 /* What is assigned as a whole: a node, or a graph of a batch. */
 typedef struct Units {
     int64_t n, total;
-    const int64_t *weight;     /* [n] at least 1: the work that comes with it; total: of all */
+    const int64_t *weight; /* [n] at least 1: the work that comes with it; total: of all */
+    const int64_t *first;  /* [n_kinds + 1] units of kind k are [first[k], first[k + 1]); NULL: they are of one kind */
+    int32_t n_kinds;
     const int64_t *offsets;    /* [n + 1] into neighbours; NULL: nobody has neighbours */
     const int32_t *neighbours; /* ascending, each once, in both directions, without the unit itself */
 } Units;
 
-/* owner [n]: the part of each unit. All are functions of their arguments alone. */
+/* owner [n]: the part of each unit. All are functions of their arguments alone. Steps compute one kind of nodes after
+   another, so each part is to have its share of each kind's work. */
 
 /* Ascending ids; a part begins at a multiple of `align`, and its work is as near as that allows to its share. */
 void partition_contiguous(const Units *u, int32_t parts, int64_t align, int32_t *owner);
 void partition_random(const Units *u, int32_t parts, uint64_t seed, int32_t *owner);
-/* Gives units to parts, the heaviest unit first, each to the part whose units weigh least so far. */
+/* Gives units to parts, kind by kind, the heaviest unit first, each to the part whose units of the kind weigh least so
+   far. */
 void partition_balance(Arena *a, const Units *u, int32_t parts, int32_t *owner);
 /* Each where most of its neighbours are, as far as there is room. */
 void partition_ldg(Arena *a, const Units *u, int32_t parts, int32_t *owner);
@@ -125,8 +129,9 @@ typedef struct Split {
     const int32_t *owner; /* [nodes] */
     Part *parts;          /* [n_parts] */
     int64_t cut, halo, halo_most;
-    double balance; /* owned nodes and edges in and out of the largest part, over the mean */
-    double cost;    /* of the slowest part, in edges */
+    double
+        balance; /* of each kind the owned nodes and edges in and out of the part with most; their sum, over the mean */
+    double cost; /* of the slowest part, in edges */
 } Split;
 
 /* graph_owner [graphs]: for batches, else NULL. */

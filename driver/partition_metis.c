@@ -46,18 +46,41 @@ Metis *metis_open(Arena *a, const char **why)
     return is_wide(m) ? NULL : m;
 }
 
+/* The constraint of each kind: its own, so that each part has its share of the kind. METIS finds poor parts where a
+   constraint cannot be met; so a kind one of whose nodes is more than half of a part's share, or that is hardly any of
+   the work, shares that of the kind with most. *n: how many there are. */
+static int32_t *list_constraints(Arena *a, const Units *u, int32_t parts, int32_t *n)
+{
+    int32_t n_kinds = u->first ? u->n_kinds : 1, most = 0;
+    int32_t *of_kind = ARENA_ARRAY(a, int32_t, n_kinds);
+    int64_t *total = ARENA_ARRAY(a, int64_t, n_kinds), *heaviest = ARENA_ARRAY(a, int64_t, n_kinds);
+    *n = 1;
+    for (int32_t k = 0; u->first && k < n_kinds; k++) {
+        for (int64_t v = u->first[k]; v < u->first[k + 1]; v++) {
+            total[k] += u->weight[v];
+            if (u->weight[v] > heaviest[k]) heaviest[k] = u->weight[v];
+        }
+        if (total[k] > total[most]) most = k;
+    }
+    for (int32_t k = 0; k < n_kinds; k++)
+        if (k != most && total[k] >= u->total / 100 && heaviest[k] <= total[k] / parts / 2) of_kind[k] = (*n)++;
+    return of_kind;
+}
+
 const char *partition_metis(Arena *a, const Metis *m, const Units *u, int32_t parts, bool volume, uint64_t seed,
                             int32_t *owner)
 {
-    int32_t options[METIS_OPTIONS], n = (int32_t)u->n, constraints = 1, value = 0;
+    int32_t options[METIS_OPTIONS], n = (int32_t)u->n, constraints, value = 0;
+    const int32_t *of_kind = list_constraints(a, u, parts, &constraints);
     if (u->offsets[u->n] > INT32_MAX) return "the graph has more neighbours than METIS can count in 32 bits";
-    int32_t *offsets = ARENA_ARRAY(a, int32_t, u->n + 1), *weight = ARENA_ARRAY(a, int32_t, u->n);
+    int32_t *offsets = ARENA_ARRAY(a, int32_t, u->n + 1), *weight = ARENA_ARRAY(a, int32_t, u->n * constraints);
     int32_t *neighbours = ARENA_ARRAY(a, int32_t, u->offsets[u->n]);
     int shift = 0;
     while (u->total >> shift > INT32_MAX / 2) shift++; /* METIS adds them up in 32 bits */
-    for (int64_t v = 0; v < u->n; v++) {
+    for (int64_t v = 0, kind = 0; v < u->n; v++) {     /* a node weighs in one constraint alone */
+        while (u->first && v >= u->first[kind + 1]) kind++;
         offsets[v + 1] = (int32_t)u->offsets[v + 1];
-        weight[v] = (int32_t)(u->weight[v] >> shift) + (shift != 0);
+        weight[v * constraints + of_kind[kind]] = (int32_t)(u->weight[v] >> shift) + (shift != 0);
     }
     if (u->offsets[u->n]) memcpy(neighbours, u->neighbours, (size_t)u->offsets[u->n] * sizeof *neighbours);
     m->set_defaults(options);

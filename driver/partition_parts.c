@@ -131,10 +131,32 @@ static void put_nodes(Arena *a, const Folder *f, Split *s, int32_t r, const int3
     p->nodes = nodes;
 }
 
+/* The work of the part that has most of each kind, in all. */
+static int64_t most_by_kind(Arena *a, const Folder *f, const Split *s)
+{
+    int64_t *work = ARENA_ARRAY(a, int64_t, (int64_t)f->n_kinds * s->n_parts), sum = 0;
+    for (int32_t k = 0; k < f->n_kinds; k++)
+        for (int32_t r = 0; r < s->n_parts; r++) work[k * s->n_parts + r] = s->parts[r].kinds[k].owned;
+    for (int32_t k = 0; k < f->n_relations; k++) {
+        const Relation *x = &f->relations[k];
+        for (int64_t e = x->first; e < x->first + x->n; e++) {
+            work[x->from * s->n_parts + s->owner[f->src[e]]]++;
+            work[x->to * s->n_parts + s->owner[f->dst[e]]]++;
+        }
+    }
+    for (int32_t k = 0; k < f->n_kinds; k++) {
+        int64_t most = 0;
+        for (int32_t r = 0; r < s->n_parts; r++)
+            if (work[k * s->n_parts + r] > most) most = work[k * s->n_parts + r];
+        sum += most;
+    }
+    return sum;
+}
+
 Split partition_split(Arena *a, const Folder *f, int32_t n_parts, const int32_t *owner, const int32_t *graph_owner)
 {
     Split s = {.n_parts = n_parts, .owner = owner, .parts = ARENA_ARRAY(a, Part, n_parts), .balance = 1};
-    int64_t *first, most = 0, sum = 0;
+    int64_t *first, most = 0, sum = 0, by_kind;
     int32_t *owned = by_part(a, owner, f->nodes, n_parts, &first);
     int32_t *seen = ARENA_ARRAY(a, int32_t, f->nodes), *halo = ARENA_ARRAY(a, int32_t, f->nodes);
     put_edges(a, f, &s);
@@ -158,6 +180,8 @@ Split partition_split(Arena *a, const Folder *f, int32_t n_parts, const int32_t 
         if (work > most) most = work;
         if (cost > s.cost) s.cost = cost;
     }
-    if (sum) s.balance = (double)most * n_parts / (double)sum;
+    by_kind = most_by_kind(a, f, &s);
+    s.cost += (double)(by_kind - most); /* parts wait for one another between kinds */
+    if (sum) s.balance = (double)by_kind * n_parts / (double)sum;
     return s;
 }

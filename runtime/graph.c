@@ -133,9 +133,10 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
         l->stored[e] = (int32_t)pos;
         s->ids[pos] = e;
         g->maps[d->src].to[pos] = place_of(from, l->src[e]);
-        g->maps[d->dst].to[pos] = place_of(to, l->dst[e]);
     }
     assert(!n_dst || at[n_dst - 1] == l->n); /* each row ends where the next one began */
+    for (int64_t k = 0, pos = 0; k < n_dst; k++)
+        while (pos < at[k]) g->maps[d->dst].to[pos++] = (int32_t)k;
     if (same && !d->redrawn) s->ids = NULL;
     rt_block_free(&next);
     return RT_OK;
@@ -277,17 +278,23 @@ static RtCode open_said_maps(RtGraph *g, RtStatus *st)
 }
 
 /* Elements by image; ids[pos] is the user's number of element pos, NULL: the same. */
-static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows, RtStatus *st)
+static RtCode fill_list(RtGraph *g, int64_t m, RtStatus *st)
 {
+    RtMapData *map = &g->maps[m];
+    const RtMapDef *d = &g->model->maps[m];
+    const RtSpaceData *from = &g->spaces[d->from];
+    const int32_t *by_user = g->lists ? places_of(g, d->from) : NULL;
+    int64_t n = from->count, n_rows = g->spaces[d->to].count;
+    bool fill = !by_user && from->ids;
     RtBlock scratch;
-    int64_t n = from->count;
-    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size_plus(8, n_rows, 8), n, 4), "a sort", st));
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size_plus(8, n_rows, 8), fill ? n : 0, 4), "a sort", st));
     int64_t *at = scratch.p;
-    int32_t *by_user = (int32_t *)(at + n_rows + 1);
+    int32_t *filled = (int32_t *)(at + n_rows + 1);
     memcpy(at, map->rows, (size_t)(n_rows + 1) * 8);
-    for (int64_t pos = 0; pos < n; pos++) by_user[from->ids ? from->ids[pos] : pos] = (int32_t)pos;
+    for (int64_t pos = 0; pos < n && fill; pos++) filled[from->ids[pos]] = (int32_t)pos;
+    if (fill) by_user = filled;
     for (int64_t u = 0; u < n; u++) {
-        int32_t pos = by_user[u], row = map->to[pos];
+        int32_t pos = place_of(by_user, (int32_t)u), row = map->to[pos];
         if (row >= 0) map->list[at[row]++] = pos;
     }
     assert(!n_rows || at[n_rows - 1] == map->rows[n_rows]); /* each row is full */
@@ -321,7 +328,7 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     RT_TRY(rt_graph_alloc(g, n, 4, &data->list, st));
     count_rows(data->to, n, n_rows, data->rows);
     assert(!d->sorted || data->rows[n_rows] == n); /* an element's place is its place in the list */
-    if (!d->sorted || is_keyed(g->model, map)) return fill_list(data, &g->spaces[d->from], n_rows, st);
+    if (!d->sorted || is_keyed(g->model, map)) return fill_list(g, map, st);
     for (int64_t i = 0; i < n; i++) data->list[i] = (int32_t)i;
     return RT_OK;
 }

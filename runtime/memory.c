@@ -38,13 +38,26 @@ static int64_t unwritten(void)
     return left > 0 ? left : 0;
 }
 
+/* To ask the system means reading ten files or more. What it had to spare when it was last asked, and what was granted
+   since then without asking: at most a 64th of that. */
+static _Atomic int64_t spare, granted;
+
+static bool is_little(int64_t bytes)
+{
+    if (bytes > atomic_load(&spare) / 64 - atomic_load(&granted)) return false;
+    atomic_fetch_add(&granted, bytes);
+    return true;
+}
+
 RtCode rt_memory_check(int64_t bytes, const char *what, RtStatus *st)
 {
-    int64_t available;
     if (bytes < 0) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the size of %s overflows 64 bits", what);
     if (bytes > INT64_MAX / 4) return rt_fail_memory(st, (size_t)bytes, what);
-    if (bytes + atomic_load(&mapped_bytes) < ASK_FROM || bytes + unwritten() <= (available = rt_available()))
-        return RT_OK;
+    if (bytes + atomic_load(&mapped_bytes) < ASK_FROM || is_little(bytes)) return RT_OK;
+    int64_t wanted = bytes + unwritten(), available = rt_available();
+    atomic_store(&granted, 0);
+    atomic_store(&spare, available - wanted);
+    if (wanted <= available) return RT_OK;
     return rt_fail(st, RT_E_MEMORY, NULL, NULL,
                    "cannot allocate %lld bytes (%.1f MiB) for %s: the machine has %lld left", (long long)bytes,
                    (double)bytes / 1048576.0, what, (long long)available);

@@ -231,12 +231,22 @@ RtCode rt_npy_parse(const char *name, const void *bytes, size_t n_bytes, RtArray
 
 RtCode rt_npy_read(const char *path, RtArray *a, RtStatus *st)
 {
+    Npy h = {.name = path, .st = st};
     RtBlock file;
+    size_t at;
     *a = (RtArray){0};
     RT_TRY(rt_file_read(path, &file, st));
-    RtCode code = rt_npy_parse(path, file.p, file.bytes, a, st);
-    rt_block_free(&file);
-    return code;
+    RtCode code = parse_header(&h, file.p, file.bytes, a, &at);
+    if (code) {
+        rt_block_free(&file);
+        *a = (RtArray){0};
+        return code;
+    }
+    file.bytes -= at; /* the file's memory becomes the array's */
+    memmove(file.p, (const char *)file.p + at, file.bytes);
+    a->data = file;
+    normalise_bools(a);
+    return RT_OK;
 }
 
 RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64_t *shape, const void *data,

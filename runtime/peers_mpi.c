@@ -95,34 +95,53 @@ static int launcher(void)
 
 bool rt_peers_mpi_launched(void) { return launcher() >= 0; }
 
-/* MPI_Init waits for all processes, and for ever. At the deadline a timer ends this process, and so the launcher all
-   others; rank 0 is the first to say why. */
-static char init_late[600];
+/* MPI_Init and MPI_Finalize wait for all processes, and for ever. At the deadline a timer ends this process, and so the
+   launcher all others; rank 0 is the first to say why. */
+static char late_text[600];
 
-static void end_late_init(int signal)
+static void end_late(int signal)
 {
     (void)signal;
-    if (write(STDERR_FILENO, init_late, strlen(init_late)) >= 0) _exit(rt_code_exit(RT_E_PEER_LATE));
+    if (write(STDERR_FILENO, late_text, strlen(late_text)) >= 0) _exit(rt_code_exit(RT_E_PEER_LATE));
     _exit(rt_code_exit(RT_E_FILE_WRITE));
+}
+
+static void watch(double seconds, bool first, const char *what, const char *where, struct sigaction *before)
+{
+    RtStatus late = {0};
+    struct sigaction action = {.sa_handler = end_late};
+    double wait = seconds + (first ? 0 : 0.5);
+    struct itimerval timer = {.it_value = {(time_t)wait, (suseconds_t)(fmod(wait, 1) * 1e6)}};
+    (void)rt_fail(&late, RT_E_PEER_LATE, NULL, NULL, "not all processes %s the run within %g s, in %s", what, seconds,
+                  where);
+    rt_status_text(&late, late_text, sizeof late_text);
+    sigaction(SIGALRM, &action, before);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void watch_end(const struct sigaction *before)
+{
+    struct itimerval none = {.it_value = {0}};
+    setitimer(ITIMER_REAL, &none, NULL);
+    sigaction(SIGALRM, before, NULL);
 }
 
 static int init_in_time(const Mpi *m, int row, int *given)
 {
-    RtStatus late = {0};
-    struct sigaction before, action = {.sa_handler = end_late_init};
+    struct sigaction before;
     const char *rank = row >= 0 ? getenv(launchers[row].rank) : NULL;
-    double seconds = m->base.deadline_s + (rank && strcmp(rank, "0") != 0 ? 0.5 : 0);
-    struct itimerval none = {.it_value = {0}},
-                     timer = {.it_value = {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6)}};
-    (void)rt_fail(&late, RT_E_PEER_LATE, NULL, NULL, "not all processes joined the run within %g s, in MPI_Init_thread",
-                  m->base.deadline_s);
-    rt_status_text(&late, init_late, sizeof init_late);
-    sigaction(SIGALRM, &action, &before);
-    setitimer(ITIMER_REAL, &timer, NULL);
+    watch(m->base.deadline_s, !rank || !strcmp(rank, "0"), "joined", "MPI_Init_thread", &before);
     int error = m->calls.init(NULL, NULL, FUNNELED, given);
-    setitimer(ITIMER_REAL, &none, NULL);
-    sigaction(SIGALRM, &before, NULL);
+    watch_end(&before);
     return error;
+}
+
+static void finalize_in_time(const Mpi *m)
+{
+    struct sigaction before;
+    watch(m->base.deadline_s, m->base.rank == 0, "ended", "MPI_Finalize", &before);
+    (void)m->calls.finalize();
+    watch_end(&before);
 }
 
 static RtCode open_library(Mpi *m, int row, RtStatus *st)
@@ -293,7 +312,7 @@ static void mpi_close(RtTransport *t, const RtStatus *st)
     if (st) {
         while (m->lower && rt_now_ns() < end_ns) mpi_rest(t, INT64_MAX); /* it speaks, and ends all */
         (void)m->calls.abort(m->world, rt_code_exit(st->code));
-    } else (void)m->calls.finalize();
+    } else finalize_in_time(m);
     mpi_free(m);
 }
 

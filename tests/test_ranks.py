@@ -187,6 +187,12 @@ def test_mpi():
     os.chmod(stops, 0o755)
     r = box.run(MPI, "--oversubscribe", "-n", 3, stops, program, "train", "--data", box.path("parts"), "--deadline", 1, env=MPI_ENV, limit=30)
     box.report("mpi_init", (r.rc != 7 and "exit code %s: %s" % (r.rc, r.err)) or ("R903" not in r.err and r.err))
+    # a library in which rank 1 stops at the end
+    stops = box.write("stops.c", "#include <signal.h>\n#include <stdlib.h>\nint PMPI_Finalize(void);\n"
+                      "int MPI_Finalize(void) { return getenv(\"OMPI_COMM_WORLD_RANK\")[0] == '1' && raise(SIGSTOP) ? 1 : PMPI_Finalize(); }\n")
+    box.must("cc", "-shared", "-fPIC", stops, "-l:libmpi.so.40", "-o", box.path("stops.so"))
+    r = box.run(MPI, "--oversubscribe", "-n", 3, program, "train", "--data", box.path("parts"), "--epochs", 1, "--deadline", 1, env=dict(MPI_ENV, GNNC_MPI=box.path("stops.so")), limit=30)
+    box.report("mpi_finalize", (r.rc != 7 and "exit code %s: %s" % (r.rc, r.err)) or (("R903" not in r.err or "MPI_Finalize" not in r.err) and r.err))
 
 
 def test_bench():

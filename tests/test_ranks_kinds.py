@@ -11,40 +11,11 @@ import numpy as np
 import toy
 from sandbox import Sandbox
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks"))
+from models import EMBED, RELATIONS, SCHEMA, TRAIN_KINDS as TRAIN, WALKS, arrays  # noqa: E402
+
 box = Sandbox(sys.argv[1], "ranks_kinds")
 
-TRAIN = """
-train net {
-  loss = cross_entropy(net(%s), data.paper.y) on data.paper.train
-  metric test_acc = accuracy(net(%s), data.paper.y) on data.paper.test
-  hyper lr = 0.01
-  optimizer adam(lr)
-  epochs 3
-  seed 0
-}
-"""
-SCHEMA = """schema library {
-  node paper, author, subject
-  edge writes: author -> paper
-  edge about: paper -> subject = column
-  edge cites: paper -> paper
-%s}
-"""
-# Walks of relations by both ends, a column by both, a path through a third kind and back; values of edges; random numbers
-# for nodes and for edges.
-WALKS = SCHEMA % "  reverse all\n" + """
-model net(x: node(all)[F], w: edge(writes), c: edge(about)) -> node(paper)[C] {
-  h = forall t { tanh(linear(O = 8)(x[t])) }
-  a = over writes { sum_in(h[author].src * dropout(w, 0.4)) }
-  b = over rev_about { sum_in(relu(linear(O = 8)(h[subject].src))) }
-  s = over about { sum_in(h[paper].src * exp(dropout(c, 0.2))) }
-  d = over rev_about { sum_in(linear(O = 8)(s).src) }
-  e = over cites { max_in(dropout(h[paper], 0.5).src) }
-  u = over rev_writes { sum_in(linear(O = 8)(relu(a)).src) }
-  g = over writes { mean_in(u.src) }
-  return linear(relu(a + b + d + e + g), O = C)
-}
-""" + TRAIN % (("data.x, data.writes.w, data.about.c",) * 2)
 HGT = SCHEMA % "  reverse all\n" + """
 model net(x: node(all)[F]) -> node(paper)[C] {
   h = hgt(forall t { tanh(linear(O = 8)(x[t])) }, H = 2, O = 8)
@@ -54,14 +25,6 @@ model net(x: node(all)[F]) -> node(paper)[C] {
 # A kind without features: a row is learned for each of its nodes.
 TABLE = HGT.replace("  h = hgt(forall t { tanh", "  param topics: node(subject)[8] = normal(0, 0.1)\n  h = hgt(forall t { if t == subject then topics else tanh")
 TABLE = TABLE.replace("  seed 0\n", "  stop_early(test_acc, patience = 50)\n  seed 0\n")
-# The same of one kind without a name.
-EMBED = """model net() -> node[C] {
-  param table: node[8] = normal(0, 0.3)
-  param pull: node[] = 1
-  h = pull * sum_in(dropout(table, 0.2).src)
-  return linear(h + table, O = C)
-}
-""" + TRAIN.replace("data.paper.", "data.") % ("", "")
 # Its metapath is a relation of the data.
 HAN = """schema library {
   node paper
@@ -87,24 +50,6 @@ model net(x: node(paper)[F]) -> node(paper)[C] {
   return linear(e + f, O = C)
 }
 """ + TRAIN % (("data.x",) * 2)
-
-RELATIONS = {"writes": ["author", "paper"], "about": ["paper", "subject"], "cites": ["paper", "paper"], "shares": ["paper", "paper"]}
-
-
-def arrays(papers=300, authors=170, subjects=7, writes=900, cites=1300, seed=0):
-    r = np.random.default_rng(seed)
-
-    def pairs(n, m, k):
-        return np.stack([r.integers(0, n, k), r.integers(0, m, k)]) if n and m else np.zeros((2, 0), "i8")
-
-    train = r.random(papers) < 0.5
-    train[:1] = True
-    a = {"paper.x": r.standard_normal((papers, 5)).astype("f4"), "author.x": r.standard_normal((authors, 3)).astype("f4"),
-         "subject.x": r.standard_normal((subjects, 4)).astype("f4"), "paper.y": r.integers(0, 3, papers),
-         "paper.train_mask": train, "paper.test_mask": ~train, "paper.about": r.integers(0, subjects, papers),
-         "writes.edge_index": pairs(authors, papers, writes), "cites.edge_index": pairs(papers, papers, cites),
-         "shares.edge_index": pairs(papers, papers, cites), "about.c": r.random(papers).astype("f4")}
-    return dict(a, **{"writes.w": r.random(a["writes.edge_index"].shape[1]).astype("f4")})
 
 
 def store(name, a, **meta):
@@ -215,6 +160,35 @@ def test_parts():
     np.save(box.path("owners.npy"), owners)
     p = parts(data, 3, box.path("owners.npy"), out=box.path("said"))
     box.report("owners_of_a_file", not np.array_equal(np.load(os.path.join(p, "owner.npy")), owners) and "other owners")
+
+
+def test_balance():
+    """Each part has its share of each kind's work, also where fewest edges are cut by giving it one kind whole; and what the report says of that. A kind
+    one of whose nodes nearly all lead to has no such shares: it does not spoil those of others."""
+    g, n = np.random.default_rng(4), 600
+    pairs = {"cites": ("paper", "paper", g.integers(0, n, (2, 6000))), "knows": ("author", "author", g.integers(0, n, (2, 6000))),
+             "writes": ("author", "paper", g.integers(0, n, (2, 300))), "about": ("paper", "hub", np.stack([np.arange(n), np.zeros(n, int)]))}
+    data = store("shares", dict({r + ".edge_index": ends for r, (_, _, ends) in pairs.items()}, **{"author.x": np.zeros((n, 1), "f4")}),
+                 relations={r: [f, t] for r, (f, t, _) in pairs.items()}, num_papers=n, num_hubs=3)
+    work = {"author": np.ones(n), "paper": np.ones(n), "hub": np.ones(3)}
+    for f, t, ends in pairs.values():
+        np.add.at(work[f], ends[0], 1)
+        np.add.at(work[t], ends[1], 1)
+    for method, more in ("ldg", []), ("metis", ["--objective", "cut"]):
+        p = box.path("shares." + method)
+        r = box.run(box.gnnc, "data", "partition", data, "-k", 2, "-o", p, "--method", method, *more)
+        if "E0636" in r.err:
+            box.skip("balance_" + method, "libmetis.so.5 is not installed (Debian's libmetis5)")
+            continue
+        with open(os.path.join(p, "partition.json")) as f:
+            said = json.load(f)
+        owners, at, most = np.load(os.path.join(p, "owner.npy")), 0, {}
+        for t, count in said["kinds"].items():
+            most[t], at = np.bincount(owners[at:at + count], work[t], 2).max(), at + count
+        wrong = [t for t in ("author", "paper") if most[t] > 1.1 * work[t].sum() / 2]
+        balance = 2 * sum(most.values()) / sum(w.sum() for w in work.values())
+        box.report("balance_" + method, (wrong and "of %s a part has %s of %s" % (wrong, most, {t: w.sum() for t, w in work.items()})) or
+                   (abs(said["balance"] - balance) > 1e-4 and "it says %s, wanted %s" % (said["balance"], balance)) or (r.rc and r.err))
 
 
 def test_unsound():
@@ -342,7 +316,7 @@ def test_refused():
         box.report("refused_" + name, (r.rc == 0 or os.path.exists(box.path("no")) or any(w not in r.err for w in words)) and "%s: %s" % (r.rc, r.err))
 
 
-for test in (test_parts, test_unsound, test_bytes, test_ends, test_results, test_ledger, test_policies, test_refused):
+for test in (test_parts, test_balance, test_unsound, test_bytes, test_ends, test_results, test_ledger, test_policies, test_refused):
     try:
         test()
     except RuntimeError as e:

@@ -1,4 +1,6 @@
-"""Models that processes train together: (arguments, body, call, sizes). Each reads the graph in its own way."""
+"""Models that processes train together, each of which reads the graph in its own way: MODELS of one kind of nodes, (arguments, body, call, sizes); and texts for several kinds, with
+their data."""
+import numpy as np
 
 TRAIN = """
 train net {
@@ -45,6 +47,9 @@ MODELS = {
               "  h = relu(sum_in(a * (x.src @ W[edge_type])))\n  s: edge[P] = tanh(dot(tanh(h.src @ V[edge_type]), U, O'))\n"
               "  t: edge[P] = tanh(dot(tanh(h.dst @ V[edge_type]), U, O'))\n"
               "  return l(sum_in(s * t) + max_in(s))", "data.x, data.w, data.edge_type", "R=4,O=8,K=3,P=6"),
+    # a sum for each relation also makes a value for each pair of a node and a kind, which peers read behind it by edges out of their nodes
+    "behind_sums": ("x: node[F], edge_type: edge index[R]", "param W: [R, O, P] = glorot\n  k = linear(O = 8)\n  l = linear(O = C)\n  h = tanh(k(x))\n"
+                                                            "  return l(sum(relu(dot(mean_in(h.src, by = edge_type), W, O)), R))", "data.x, data.edge_type", "R=4,O=8,P=8"),
     "table": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                       "  return l(relu(sum_in(dot(x.src, W[edge_type], F))))", "data.x, data.edge_type", "R=4,O=8"),
 }
@@ -57,3 +62,65 @@ def text(name):
 
 def sizes(name):
     return MODELS[name][3]
+
+
+# ---- several kinds of nodes ----------------------------------------------------------------------------------------
+
+TRAIN_KINDS = """
+train net {
+  loss = cross_entropy(net(%s), data.paper.y) on data.paper.train
+  metric test_acc = accuracy(net(%s), data.paper.y) on data.paper.test
+  hyper lr = 0.01
+  optimizer adam(lr)
+  epochs 3
+  seed 0
+}
+"""
+SCHEMA = """schema library {
+  node paper, author, subject
+  edge writes: author -> paper
+  edge about: paper -> subject = column
+  edge cites: paper -> paper
+%s}
+"""
+# Walks of relations by both ends, a column by both, a path through a third kind and back; values of edges; random numbers
+# for nodes and for edges.
+WALKS = SCHEMA % "  reverse all\n" + """
+model net(x: node(all)[F], w: edge(writes), c: edge(about)) -> node(paper)[C] {
+  h = forall t { tanh(linear(O = 8)(x[t])) }
+  a = over writes { sum_in(h[author].src * dropout(w, 0.4)) }
+  b = over rev_about { sum_in(relu(linear(O = 8)(h[subject].src))) }
+  s = over about { sum_in(h[paper].src * exp(dropout(c, 0.2))) }
+  d = over rev_about { sum_in(linear(O = 8)(s).src) }
+  e = over cites { max_in(dropout(h[paper], 0.5).src) }
+  u = over rev_writes { sum_in(linear(O = 8)(relu(a)).src) }
+  g = over writes { mean_in(u.src) }
+  return linear(relu(a + b + d + e + g), O = C)
+}
+""" + TRAIN_KINDS % (("data.x, data.writes.w, data.about.c",) * 2)
+# One kind without a name, of which a row is learned for each node.
+EMBED = """model net() -> node[C] {
+  param table: node[8] = normal(0, 0.3)
+  param pull: node[] = 1
+  h = pull * sum_in(dropout(table, 0.2).src)
+  return linear(h + table, O = C)
+}
+""" + TRAIN_KINDS.replace("data.paper.", "data.") % ("", "")
+
+RELATIONS = {"writes": ["author", "paper"], "about": ["paper", "subject"], "cites": ["paper", "paper"], "shares": ["paper", "paper"]}
+
+
+def arrays(papers=300, authors=170, subjects=7, writes=900, cites=1300, seed=0):
+    r = np.random.default_rng(seed)
+
+    def pairs(n, m, k):
+        return np.stack([r.integers(0, n, k), r.integers(0, m, k)]) if n and m else np.zeros((2, 0), "i8")
+
+    train = r.random(papers) < 0.5
+    train[:1] = True
+    a = {"paper.x": r.standard_normal((papers, 5)).astype("f4"), "author.x": r.standard_normal((authors, 3)).astype("f4"),
+         "subject.x": r.standard_normal((subjects, 4)).astype("f4"), "paper.y": r.integers(0, 3, papers),
+         "paper.train_mask": train, "paper.test_mask": ~train, "paper.about": r.integers(0, subjects, papers),
+         "writes.edge_index": pairs(authors, papers, writes), "cites.edge_index": pairs(papers, papers, cites),
+         "shares.edge_index": pairs(papers, papers, cites), "about.c": r.random(papers).astype("f4")}
+    return dict(a, **{"writes.w": r.random(a["writes.edge_index"].shape[1]).astype("f4")})
