@@ -181,8 +181,13 @@ def pairs_of_a_library(box, folder, edges, inputs, want):
     if not max(far.values()) < 1e-4:
         return "gradients are off by %s" % far
     other = np.roll(inputs["rel"], 1)
-    for what, run in {"row ": lambda: libs["keyed"].forward({**inputs, "rel": other}), "`inputs`": lambda: put("keyed"),
-                      "0 <= value < ": lambda: put("keyed", rel=other + 1000)}.items():
+    low, high = np.array(inputs["rel"]), np.array(inputs["rel"])
+    low[-1], high[-1] = -2, 30
+    put("keyed", rel=inputs["rel"])
+    for what, run in (("row ", lambda: libs["keyed"].forward({**inputs, "rel": other})), ("`inputs`", lambda: put("keyed")),
+                      ("is -2, wanted 0 <= value < 30", lambda: put("keyed", rel=low)), ("is 30, wanted 0 <= value < 30", lambda: put("keyed", rel=high)),
+                      ("is -2, wanted 0 <= value < 30", lambda: libs["plain"].forward({**inputs, "rel": low})),
+                      ("is 30, wanted 0 <= value < 30", lambda: libs["plain"].vjp({**inputs, "rel": high}, cotangents))):
         try:
             run()
             return "%s is taken" % what
