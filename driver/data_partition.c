@@ -307,13 +307,9 @@ int data_partition(Session *s, const char *dir)
     if (!opt_has(&s->opt, OPT_FORCE) && !partition_spares_others(s, q.out)) return 1;
     const char *paths = opt_value(&s->opt, OPT_PATHS, NULL);
     bool sound = partition_read(s, dir, &f);
-    if (sound && paths && !partition_add_paths(s, &f, paths)) {
+    if (!sound || (paths && !partition_add_paths(s, &f, paths))) {
         cJSON_Delete(f.meta);
-        return 1;
-    }
-    if (!sound) {
-        cJSON_Delete(f.meta);
-        return 6;
+        return sound ? 1 : 6;
     }
     int32_t *owner = ARENA_ARRAY(s->arena, int32_t, f.nodes);
     int32_t *graphs = f.batch ? ARENA_ARRAY(s->arena, int32_t, f.graphs) : NULL;

@@ -164,11 +164,29 @@ static bool read_edges(Session *s, Arena *a, Folder *f)
     return f->dst != NULL;
 }
 
-/* An integer for each node below num_NAMEs of meta.json, in NAME.npy. */
+static bool begins(const char *text, const char *head) { return strncmp(text, head, strlen(head)) == 0; }
+
+static bool is_mask(const char *stem)
+{
+    size_t n = strlen(stem);
+    return strcmp(stem, "fold") == 0 || (n > 5 && strcmp(stem + n - 5, "_mask") == 0);
+}
+
+/* What a name says by itself. */
+static RowsOf rows_by_name(Session *s, const Folder *f, const char *stem)
+{
+    if (strcmp(stem, "x") == 0 || strcmp(stem, "y") == 0 || strcmp(stem, "batch") == 0) return ROWS_NODE;
+    if (is_mask(stem)) return has(s, f, "graph_y.npy") && !has(s, f, "y.npy") ? ROWS_GRAPH : ROWS_NODE;
+    return begins(stem, "edge_") ? ROWS_EDGE : begins(stem, "graph_") ? ROWS_GRAPH : ROWS_NONE;
+}
+
+/* An integer for each node below num_NAMEs of meta.json, in NAME.npy, where nothing says that it is something else. */
 static bool is_column(Session *s, const Folder *f, const char *file, Npy *npy)
 {
     const char *stem = arena_strndup(s->arena, file, strlen(file) - 4);
-    return meta_count(f, arena_printf(s->arena, "num_%ss", stem)) >= 0 &&
+    const cJSON *said = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(f->meta, "rows"), stem);
+    bool other = rows_by_name(s, f, stem) != ROWS_NONE || (cJSON_IsString(said) && strcmp(said->valuestring, "node"));
+    return !other && meta_count(f, arena_printf(s->arena, "num_%ss", stem)) >= 0 &&
            !npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, file), npy) && npy->dtype[1] == 'i' &&
            npy->n_dims == 1 && npy->shape[0] == f->kinds[0].n;
 }
@@ -297,22 +315,6 @@ const Relation *partition_relation(const Folder *f, const char *stem)
     for (int32_t k = 0; k < f->n_relations; k++)
         if (!strcmp(f->relations[k].array, stem)) return &f->relations[k];
     return NULL;
-}
-
-static bool begins(const char *text, const char *head) { return strncmp(text, head, strlen(head)) == 0; }
-
-static bool is_mask(const char *stem)
-{
-    size_t n = strlen(stem);
-    return strcmp(stem, "fold") == 0 || (n > 5 && strcmp(stem + n - 5, "_mask") == 0);
-}
-
-/* What a name says by itself. */
-static RowsOf rows_by_name(Session *s, const Folder *f, const char *stem)
-{
-    if (strcmp(stem, "x") == 0 || strcmp(stem, "y") == 0 || strcmp(stem, "batch") == 0) return ROWS_NODE;
-    if (is_mask(stem)) return has(s, f, "graph_y.npy") && !has(s, f, "y.npy") ? ROWS_GRAPH : ROWS_NODE;
-    return begins(stem, "edge_") ? ROWS_EDGE : begins(stem, "graph_") ? ROWS_GRAPH : ROWS_NONE;
 }
 
 static bool unnamed_rows(Session *s, const Folder *f, const char *stem, int64_t rows, RowsOf *out)

@@ -79,11 +79,15 @@ void partition_print(Session *s, const char *path, const char *text)
            *word(data, "name") ? word(data, "name") : "a folder without a name", count(json, "nodes"),
            count(json, "edges"), word(json, "method"), objective(s, json));
     const cJSON *kinds = cJSON_GetObjectItemCaseSensitive(json, "kinds");
-    cJSON_ArrayForEach(item, kinds) printf("%s%s%s %lld", item == kinds->child ? "  nodes" : ",",
-                                           !*item->string         ? ""
-                                           : item == kinds->child ? " of "
-                                                                  : " ",
-                                           item->string, count(kinds, item->string));
+    cJSON_ArrayForEach(item, kinds)
+    {
+        bool first = item == kinds->child, named = *item->string != 0;
+        printf("%s%s%s %lld", first ? "  nodes" : ",",
+               !named  ? ""
+               : first ? " of "
+                       : " ",
+               item->string, count(kinds, item->string));
+    }
     if (kinds) putchar('\n');
     printf("  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");
     int r = 0;

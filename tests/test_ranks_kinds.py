@@ -291,7 +291,8 @@ def test_bare():
     """Parts of a folder that names no relations hold a column with the numbers that the folder has."""
     a, r = arrays(), np.random.default_rng(4)
     x = {n[6:]: v for n, v in a.items() if n.startswith("paper.") and n != "paper.about"}
-    data = toy.store(box.path("bare"), dict(x, subject=a["paper.about"], edge_index=r.integers(0, 300, (2, 900))), num_nodes=300, num_subjects=7)
+    data = toy.store(box.path("bare"), dict(x, subject=a["paper.about"], fold=r.integers(0, 5, 300), month=r.integers(0, 12, 300), edge_index=r.integers(0, 300, (2, 900))),
+                     num_nodes=300, num_subjects=7, num_folds=5, num_months=12, rows={"month": "none"})
     compare("bare", build("numbers", BARE, data), data, [(2, "random"), (3, "ldg"), (4, "contiguous")])
     p, wrong = parts(data, 3, "ldg"), None
     for k in range(3):
