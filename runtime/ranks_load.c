@@ -215,6 +215,17 @@ RtCode rt_part_load(const char *dir, int rank, int n, RtPart *p, RtStatus *st)
     return code;
 }
 
+RtCode rt_part_open(const char *dir, RtPart *p, RtStatus *st)
+{
+    char path[PATH];
+    *p = (RtPart){0};
+    snprintf(path, sizeof path, "%.4200s/part.json", dir);
+    if (access(path, F_OK) != 0) return RT_OK;
+    RtCode code = load(dir, p, st);
+    if (code) rt_part_free(p);
+    return code;
+}
+
 void rt_part_free(RtPart *p)
 {
     if (!p) return;

@@ -295,6 +295,7 @@ def test_bare():
                      num_nodes=300, num_subjects=7, num_folds=5, num_months=12, rows={"month": "none"})
     compare("bare", build("numbers", BARE, data), data, [(2, "random"), (3, "ldg"), (4, "contiguous")])
     p, wrong = parts(data, 3, "ldg"), None
+    box.must(box.path("numbers"), "plan", "--data", p, "--transport", "sim")  # takes part 0 for a data set of its own
     for k in range(3):
         ids, subject = (np.load(os.path.join(p, "part-%d" % k, n + ".npy")) for n in ("node_id", "subject"))
         wrong = wrong or (not np.array_equal(subject, a["paper.about"][ids]) and "part %d: another column" % k)
@@ -316,6 +317,9 @@ def test_paths():
     compare("paths", build("paths", PATHS, data), data, [(2, "random"), (3, "ldg"), (1, "random")], *paths)
     v = box.run(box.gnnc, "data", "verify", parts(data, 3, "ldg", *paths))
     box.report("paths_parts", v.rc and v.err)
+    plans = [json.loads(box.must(box.path("paths"), "plan", "--data", parts(data, 3, "ldg", *paths), "--json", *more).out)["train_step"]
+             for more in ([], ["--transport", "sim"])]
+    box.report("paths_simulated", plans[0]["ranks"]["bytes"] != plans[1]["bytes"] and "%s, planned %s" % (plans[1]["bytes"], plans[0]["ranks"]["bytes"]))
     box.refuses("paths_missing", [box.path("paths"), "train", "--data", parts(data, 2, "random"), "--ranks", 2], 1, "R911", "shares",
                 "--paths 'shares=reverse(writes.edge_index),writes.edge_index'")
     for name, text, words in (("unknown", "p=about,reverse(abut)", "no relation `abut`"), ("apart", "p=about,about", "step 2 of `p`"),
