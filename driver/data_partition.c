@@ -310,9 +310,11 @@ int data_partition(Session *s, const char *dir)
     Method m;
     if (!read_request(s, &q) || !is_apart(s, dir, q.out)) return 1;
     if (!opt_has(&s->opt, OPT_FORCE) && !partition_spares_others(s, q.out)) return 1;
-    if (!partition_read(s, dir, &f)) {
+    const char *paths = opt_value(&s->opt, OPT_PATHS, NULL);
+    bool sound = partition_read(s, dir, &f);
+    if (!sound || (paths && !partition_add_paths(s, &f, paths))) {
         cJSON_Delete(f.meta);
-        return 6;
+        return sound ? 1 : 6;
     }
     int32_t *owner = ARENA_ARRAY(s->arena, int32_t, f.nodes);
     int32_t *graphs = f.batch ? ARENA_ARRAY(s->arena, int32_t, f.graphs) : NULL;

@@ -9,14 +9,17 @@
 
 /* Nodes of all kinds are numbered one kind after another, and so are the edges of all relations. */
 typedef struct Kind {
-    const char *name; /* NULL: the folder has one kind, without a name */
+    const char *name; /* NULL: the nodes of a folder that names none, the first of its kinds */
     int64_t first, n; /* nodes [first, first + n) */
 } Kind;
 typedef struct Relation {
-    const char *name; /* NULL: edge_index.npy, of the one kind */
+    const char *name; /* NULL: edge_index.npy, of the kind without a name */
     /* the stem of the array that says the edges: "writes.edge_index" holds both ends of each; a column, "author.writes",
-       holds one target for each source, by the sources' ids */
+       holds one target for each source, by the sources' ids. Where the sources have no name, "subject" for example, parts
+       hold the targets' ids of the whole, since a program may read them as numbers as well */
     const char *array;
+    const char
+        *path; /* of a metapath: the arrays of its steps, "subject,reverse(subject)", as compose has them; else NULL */
     bool column;
     int32_t from, to; /* kinds */
     int64_t first, n; /* edges */
@@ -38,6 +41,8 @@ typedef struct Folder {
 
 /* Of a folder with meta.json's "relations": its kinds, their counts, and the edges of all relations. */
 bool partition_read_relations(Session *s, Arena *a, Folder *f);
+/* Adds the pairs that metapaths join, "same=about,reverse(about); ..", as relations. False with E0612. */
+bool partition_add_paths(Session *s, Folder *f, const char *text);
 /* E0615 about one file; help may be NULL. False. */
 bool partition_unfit(Session *s, const Folder *f, const char *file, const char *what, const char *help);
 /* n ids of an array from `first` on, of the kind; or NULL with a diagnostic. */
@@ -60,6 +65,12 @@ typedef struct Rows {
    kinds have names, from what stands before the name's dot. False with E0615: they contradict each other, or cannot
    tell. */
 bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out);
+
+/* Whether parts hold the ids of a column's targets as the folder has them. */
+static inline bool partition_keeps_ids(const Folder *f, const Relation *x)
+{
+    return x->column && !f->kinds[x->from].name;
+}
 
 /* The relation whose edges are in the array; NULL: of none. */
 const Relation *partition_relation(const Folder *f, const char *stem);

@@ -164,6 +164,63 @@ static bool read_edges(Session *s, Arena *a, Folder *f)
     return f->dst != NULL;
 }
 
+static bool begins(const char *text, const char *head) { return strncmp(text, head, strlen(head)) == 0; }
+
+static bool is_mask(const char *stem)
+{
+    size_t n = strlen(stem);
+    return strcmp(stem, "fold") == 0 || (n > 5 && strcmp(stem + n - 5, "_mask") == 0);
+}
+
+/* What a name says by itself. */
+static RowsOf rows_by_name(Session *s, const Folder *f, const char *stem)
+{
+    if (strcmp(stem, "x") == 0 || strcmp(stem, "y") == 0 || strcmp(stem, "batch") == 0) return ROWS_NODE;
+    if (is_mask(stem)) return has(s, f, "graph_y.npy") && !has(s, f, "y.npy") ? ROWS_GRAPH : ROWS_NODE;
+    return begins(stem, "edge_") ? ROWS_EDGE : begins(stem, "graph_") ? ROWS_GRAPH : ROWS_NONE;
+}
+
+/* An integer for each node below num_NAMEs of meta.json, in NAME.npy, where nothing says that it is something else. */
+static bool is_column(Session *s, const Folder *f, const char *file, Npy *npy)
+{
+    const char *stem = arena_strndup(s->arena, file, strlen(file) - 4);
+    const cJSON *said = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(f->meta, "rows"), stem);
+    bool other = rows_by_name(s, f, stem) != ROWS_NONE || (cJSON_IsString(said) && strcmp(said->valuestring, "node"));
+    return !other && meta_count(f, arena_printf(s->arena, "num_%ss", stem)) >= 0 &&
+           !npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, file), npy) && npy->dtype[1] == 'i' &&
+           npy->n_dims == 1 && npy->shape[0] == f->kinds[0].n;
+}
+
+/* Columns of the nodes of a folder that names no relations: each leads to a kind of its own, which has its name. */
+static bool read_columns(Session *s, Arena *a, Folder *f)
+{
+    Npy npy;
+    Kind *kinds = ARENA_ARRAY(s->arena, Kind, f->n_names + 1);
+    Relation *relations = ARENA_ARRAY(s->arena, Relation, f->n_names + 1);
+    kinds[0] = f->kinds[0], relations[0] = f->relations[0];
+    f->kinds = kinds, f->relations = relations;
+    for (size_t i = 0; i < f->n_names && !f->batch; i++) {
+        const char *file = f->names[i], *stem = arena_strndup(s->arena, file, strlen(file) - 4);
+        if (!is_column(s, f, file, &npy)) continue;
+        int64_t n = npy.shape[0], targets = meta_count(f, arena_printf(s->arena, "num_%ss", stem));
+        if (targets >= INT32_MAX - f->nodes || n >= INT32_MAX - f->edges)
+            return partition_unfit(s, f, file, "with it there are 2^31 nodes or edges, or more", NULL);
+        if (!partition_array(s, a, f, file, &npy)) return false;
+        const int32_t *ids = partition_ids(s, f, file, &npy, 0, n, targets);
+        if (!ids) return false;
+        int32_t *src = ARENA_ARRAY(s->arena, int32_t, f->edges + n),
+                *dst = ARENA_ARRAY(s->arena, int32_t, f->edges + n);
+        for (int64_t e = 0; e < f->edges; e++) src[e] = f->src[e], dst[e] = f->dst[e];
+        for (int64_t v = 0; v < n; v++) src[f->edges + v] = (int32_t)v, dst[f->edges + v] = (int32_t)f->nodes + ids[v];
+        relations[f->n_relations++] = (Relation){
+            .name = stem, .array = stem, .column = true, .to = f->n_kinds, .first = f->edges, .n = n};
+        kinds[f->n_kinds++] = (Kind){stem, f->nodes, targets};
+        f->nodes += targets, f->edges += n;
+        f->src = src, f->dst = dst;
+    }
+    return true;
+}
+
 static bool read_batch(Session *s, Arena *a, Folder *f)
 {
     Npy npy;
@@ -245,8 +302,9 @@ bool partition_read(Session *s, const char *path, Folder *f)
                                "split the folder that it was made of");
     if (!refuse_forms(s, f)) return false;
     Arena *a = arena_new();
-    bool ok = relations_of(f) ? partition_read_relations(s, a, f)
-                              : count_nodes(s, f) && read_edges(s, a, f) && read_batch(s, a, f);
+    bool ok = relations_of(f)
+                  ? partition_read_relations(s, a, f)
+                  : count_nodes(s, f) && read_edges(s, a, f) && read_batch(s, a, f) && read_columns(s, a, f);
     ok = ok && check_rows(s, f);
     arena_free(a);
     return ok;
@@ -259,26 +317,10 @@ const Relation *partition_relation(const Folder *f, const char *stem)
     return NULL;
 }
 
-static bool begins(const char *text, const char *head) { return strncmp(text, head, strlen(head)) == 0; }
-
-static bool is_mask(const char *stem)
-{
-    size_t n = strlen(stem);
-    return strcmp(stem, "fold") == 0 || (n > 5 && strcmp(stem + n - 5, "_mask") == 0);
-}
-
-/* What a name says by itself. */
-static RowsOf rows_by_name(Session *s, const Folder *f, const char *stem)
-{
-    if (strcmp(stem, "x") == 0 || strcmp(stem, "y") == 0 || strcmp(stem, "batch") == 0) return ROWS_NODE;
-    if (is_mask(stem)) return has(s, f, "graph_y.npy") && !has(s, f, "y.npy") ? ROWS_GRAPH : ROWS_NODE;
-    return begins(stem, "edge_") ? ROWS_EDGE : begins(stem, "graph_") ? ROWS_GRAPH : ROWS_NONE;
-}
-
 static bool unnamed_rows(Session *s, const Folder *f, const char *stem, int64_t rows, RowsOf *out)
 {
     static const char *const words[] = {"none", "node", "edge", "graph"};
-    const bool fits[] = {true, rows == f->nodes, rows == f->edges, f->batch && rows == f->graphs};
+    const bool fits[] = {true, rows == f->kinds[0].n, rows == f->relations[0].n, f->batch && rows == f->graphs};
     const char *file = arena_printf(s->arena, "%s.npy", stem);
     const cJSON *said = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(f->meta, "rows"), stem);
     RowsOf named = rows_by_name(s, f, stem);
@@ -294,10 +336,10 @@ static bool unnamed_rows(Session *s, const Folder *f, const char *stem, int64_t 
     }
     if (n_fits && fits[named] && named != ROWS_NONE) return *out = named, true;
     if (named == ROWS_NODE && !is_mask(stem))
-        return partition_unfit(
-            s, f, file,
-            arena_printf(s->arena, "it has %lld rows, and there are %lld nodes", (long long)rows, (long long)f->nodes),
-            NULL);
+        return partition_unfit(s, f, file,
+                               arena_printf(s->arena, "it has %lld rows, and there are %lld nodes", (long long)rows,
+                                            (long long)f->kinds[0].n),
+                               NULL);
     if (n_fits > 1)
         return partition_unfit(
             s, f, file, arena_printf(s->arena, "its %lld rows may be of nodes, edges or graphs", (long long)rows),

@@ -80,7 +80,14 @@ void partition_print(Session *s, const char *path, const char *text)
            count(json, "edges"), word(json, "method"), objective(s, json));
     const cJSON *kinds = cJSON_GetObjectItemCaseSensitive(json, "kinds");
     cJSON_ArrayForEach(item, kinds)
-        printf("%s %s %lld", item == kinds->child ? "  nodes of" : ",", item->string, count(kinds, item->string));
+    {
+        bool first = item == kinds->child, named = *item->string != 0;
+        printf("%s%s%s %lld", first ? "  nodes" : ",",
+               !named  ? ""
+               : first ? " of "
+                       : " ",
+               item->string, count(kinds, item->string));
+    }
     if (kinds) putchar('\n');
     printf("  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");
     int r = 0;
@@ -145,7 +152,7 @@ static bool integers(Check *c, Arena *a, const char *file, int rows, int64_t n, 
 static int32_t kind_of(const Folder *f, const cJSON *name)
 {
     for (int32_t k = 0; cJSON_IsString(name) && k < f->n_kinds; k++)
-        if (!strcmp(f->kinds[k].name, name->valuestring)) return k;
+        if (!strcmp(f->kinds[k].name ? f->kinds[k].name : "", name->valuestring)) return k;
     return -1;
 }
 
@@ -166,7 +173,7 @@ static bool read_names(Check *c)
     }
     cJSON_ArrayForEach(it, kinds)
     {
-        Kind k = {it->string, f->nodes, number(kinds, it->string)};
+        Kind k = {*it->string ? it->string : NULL, f->nodes, number(kinds, it->string)};
         ok = ok && k.n >= 0 && k.n <= c->nodes;
         f->kinds[f->n_kinds++] = k;
         f->nodes += k.n;
@@ -174,13 +181,15 @@ static bool read_names(Check *c)
     cJSON_ArrayForEach(it, relations)
     {
         const cJSON *joins = cJSON_GetObjectItemCaseSensitive(it, "joins");
-        Relation x = {.name = it->string,
+        Relation x = {.name = *it->string ? it->string : NULL,
                       .column = *word(it, "column") != 0,
                       .from = kind_of(f, cJSON_GetArrayItem(joins, 0)),
                       .to = kind_of(f, cJSON_GetArrayItem(joins, 1)),
                       .first = f->edges,
                       .n = number(it, "edges")};
-        x.array = x.column ? word(it, "column") : arena_printf(c->s->arena, "%s.edge_index", it->string);
+        x.array = x.column ? word(it, "column")
+                  : x.name ? arena_printf(c->s->arena, "%s.edge_index", x.name)
+                           : "edge_index";
         ok = ok && x.from >= 0 && x.to >= 0 && x.n >= 0 && x.n <= c->edges;
         if (ok && x.column) ok = x.n == f->kinds[x.from].n;
         f->relations[f->n_relations++] = x;
@@ -274,10 +283,29 @@ static bool check_edge(Check *c, const char *file, const Relation *x, int64_t e,
     return true;
 }
 
-/* An end of edge i, as a row of its kind; -1 with a diagnostic. */
-static int64_t read_end(Check *c, const char *file, const Npy *npy, int64_t i, int64_t e, const Nodes *kind)
+/* The row of a node of all kinds in the part: in the first that ascend, in the others that it owns, or in its halo; -1:
+   in none. */
+static double row_of(const Nodes *kind, double node)
 {
-    double at = npy_at(npy, i);
+    const int64_t from[] = {0, kind->inner, kind->owned, kind->owned + kind->halo};
+    for (int k = 0; k < 3; k++) {
+        int64_t lo = from[k], hi = from[k + 1];
+        while (lo < hi) {
+            int64_t mid = lo + (hi - lo) / 2;
+            if (kind->ids[mid] < node) lo = mid + 1;
+            else hi = mid;
+        }
+        if (lo < from[k + 1] && kind->ids[lo] == node) return (double)lo;
+    }
+    return -1;
+}
+
+/* An end of edge i, as a row of its kind; -1 with a diagnostic. first: where the array has ids of the whole, the kind's
+   first node, else -1. */
+static int64_t read_end(Check *c, const char *file, const Npy *npy, int64_t i, int64_t e, const Nodes *kind,
+                        int64_t first)
+{
+    double at = first < 0 ? npy_at(npy, i) : row_of(kind, npy_at(npy, i) + (double)first);
     if (at >= 0 && at < (double)(kind->owned + kind->halo)) return (int64_t)at;
     wrong(c, E0615, file, arena_printf(c->s->arena, "edge %lld has an end that is no node of the part", (long long)e));
     return -1;
@@ -289,7 +317,8 @@ static bool check_edges(Check *c, Arena *a, int r, const Relation *x, Nodes *kin
     Npy ids, ends;
     Nodes *const joined[2] = {&kinds[x->from], &kinds[x->to]};
     const char *file = file_of(a, r, "edge_id", x->name), *array = file_of(a, r, x->array, NULL);
-    int64_t n = joined[0]->owned + joined[0]->halo;
+    int64_t n = joined[0]->owned + joined[0]->halo,
+            first = partition_keeps_ids(&c->f, x) ? c->f.kinds[x->to].first : -1;
     if (!x->column) {
         const char *bad = npy_header(a, arena_printf(a, "%s/%s", c->path, file), &ids);
         if (bad) return wrong(c, E0614, file, bad);
@@ -304,8 +333,8 @@ static bool check_edges(Check *c, Arena *a, int r, const Relation *x, Nodes *kin
                          arena_printf(c->s->arena, "item %lld is %.17g, wanted ids that ascend, below %lld",
                                       (long long)i, id, (long long)x->n));
         int64_t e = (int64_t)id, at[2];
-        at[0] = x->column ? i : read_end(c, array, &ends, i, e, joined[0]);
-        at[1] = at[0] < 0 ? -1 : read_end(c, array, &ends, x->column ? i : n + i, e, joined[1]);
+        at[0] = x->column ? i : read_end(c, array, &ends, i, e, joined[0], -1);
+        at[1] = at[0] < 0 ? -1 : read_end(c, array, &ends, x->column ? i : n + i, e, joined[1], first);
         if (at[1] < 0 || !check_edge(c, array, x, x->first + e, joined, at)) return false;
     }
     return true;
@@ -341,7 +370,8 @@ static bool check_words(Check *c, Arena *a, int r, Nodes *kinds)
     int64_t owned = 0, halo = 0;
     for (int32_t k = 0; k < f->n_kinds; k++) {
         const Kind *kind = &f->kinds[k];
-        const cJSON *it = kind->name ? cJSON_GetObjectItemCaseSensitive(named, kind->name) : json;
+        const char *name = kind->name ? kind->name : "";
+        const cJSON *it = named ? cJSON_GetObjectItemCaseSensitive(named, name) : json;
         Nodes *x = &kinds[k];
         *x = (Nodes){.inner = number(it, "inner"), .owned = number(it, "owned"), .halo = number(it, "halo")};
         counts &= number(it, "nodes") == kind->n && x->inner >= 0 && x->inner <= x->owned && x->halo >= 0 &&
@@ -351,7 +381,8 @@ static bool check_words(Check *c, Arena *a, int r, Nodes *kinds)
     }
     for (int32_t k = 0; k < f->n_relations; k++) {
         const Relation *x = &f->relations[k];
-        const cJSON *it = x->name ? cJSON_GetObjectItemCaseSensitive(relations, x->name) : json;
+        const char *name = x->name ? x->name : "";
+        const cJSON *it = relations ? cJSON_GetObjectItemCaseSensitive(relations, name) : json;
         counts &= number(it, "edges") == x->n && !strcmp(word(it, "column"), x->column ? x->array : "");
     }
     DiagCode code = cJSON_IsObject(json) ? E0615 : E0614;

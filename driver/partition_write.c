@@ -211,7 +211,8 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
                  put_rows(w, r, arena_printf(a, "%s_data", base), &data, rows);
         return ok;
     }
-    if (!ends && !partition_rows(w->s, f, stem, npy->n_dims ? npy->shape[0] : -1, &rows)) return false;
+    if (ends && partition_keeps_ids(f, ends)) ends = NULL, rows = (Rows){ROWS_NODE, 0};
+    else if (!ends && !partition_rows(w->s, f, stem, npy->n_dims ? npy->shape[0] : -1, &rows)) return false;
     for (int32_t r = 0; ok && r < w->split->n_parts; r++)
         ok = ends                         ? put_edges(w, r, ends)
              : strcmp(stem, "batch") == 0 ? put_batch(w, r, npy->dtype)
@@ -223,7 +224,7 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
 static bool split_arrays(Writer *w)
 {
     const Folder *f = w->f;
-    bool ok = true, pair = f->n_relations == 1 && !f->relations->name &&
+    bool ok = true, pair = f->n_relations && !f->relations->name &&
                            access(arena_printf(w->s->arena, "%s/edge_index.npy", f->path), F_OK) != 0;
     StrBuf text = {.arena = w->s->arena};
     for (size_t i = 0; ok && i < f->n_names; i++) {
@@ -240,7 +241,9 @@ static bool split_arrays(Writer *w)
         }
         arena_free(a);
     }
-    for (int32_t r = 0; ok && pair && r < w->split->n_parts; r++) ok = put_edges(w, r, f->relations);
+    for (int32_t k = 0; k < f->n_relations; k++)
+        for (int32_t r = 0; ok && (f->relations[k].path || (pair && !k)) && r < w->split->n_parts; r++)
+            ok = put_edges(w, r, &f->relations[k]);
     if (ok) sha256_hex(strbuf_cstr(&text), text.n, w->origin);
     return ok;
 }
@@ -277,6 +280,19 @@ static bool put_numbers(Writer *w, Arena *a, int32_t r)
     return ok && (!f->batch || put_ids(w, r, "graph_id", "<i8", 1, p->graphs, p->graph_ids));
 }
 
+/* The relations that metapaths are, beside those that meta.json names. */
+static void set_paths(const Folder *f, cJSON *meta)
+{
+    cJSON *said = cJSON_GetObjectItemCaseSensitive(meta, "relations");
+    for (int32_t k = 0; k < f->n_relations && cJSON_IsObject(said); k++) {
+        const Relation *x = &f->relations[k];
+        if (!x->path) continue;
+        cJSON *joins = cJSON_AddArrayToObject(said, x->name);
+        cJSON_AddItemToArray(joins, cJSON_CreateString(f->kinds[x->from].name));
+        cJSON_AddItemToArray(joins, cJSON_CreateString(f->kinds[x->to].name));
+    }
+}
+
 /* meta.json with the part's counts. */
 static void set_counts(const Writer *w, Arena *a, const Part *p, cJSON *meta)
 {
@@ -287,7 +303,7 @@ static void set_counts(const Writer *w, Arena *a, const Part *p, cJSON *meta)
         bool plural = !name || cJSON_GetObjectItemCaseSensitive(meta, several) != NULL;
         set_number(meta, plural ? several : arena_printf(a, "num_%s", name), n);
     }
-    if (f->n_relations && !f->relations->name) set_number(meta, "num_edges", p->edges);
+    if (f->n_relations && !f->relations->name) set_number(meta, "num_edges", p->relations[0].n);
     if (f->batch) set_number(meta, "num_graphs", p->graphs);
 }
 
@@ -297,6 +313,7 @@ static bool put_ids_and_meta(Writer *w, int32_t r)
     bool ok = put_numbers(w, a, r);
     cJSON *meta = w->f->meta ? cJSON_Duplicate(w->f->meta, true) : cJSON_CreateObject();
     set_counts(w, a, &w->split->parts[r], meta);
+    set_paths(w->f, meta);
     cJSON_DeleteItemFromObjectCaseSensitive(meta, "files");
     cJSON_AddItemToObject(meta, "files", w->files[r]);
     w->files[r] = NULL;
@@ -323,18 +340,22 @@ void partition_digest(Arena *a, FileSums *sums, char out[65])
 
 static bool has_names(const Folder *f) { return f->n_relations != 1 || f->relations->name; }
 
+/* The kind and the relation without a name have the name "". */
+static const char *written(const char *name) { return name ? name : ""; }
+
 /* The kinds and relations of the whole, in the order in which owner.npy and counts have them. */
 static void write_names(const Folder *f, StrBuf *b)
 {
     strbuf_puts(b, " \"kinds\": {");
     for (int32_t k = 0; k < f->n_kinds; k++)
-        strbuf_printf(b, "%s\"%s\": %lld", k ? ", " : "", f->kinds[k].name, (long long)f->kinds[k].n);
+        strbuf_printf(b, "%s\"%s\": %lld", k ? ", " : "", written(f->kinds[k].name), (long long)f->kinds[k].n);
     strbuf_puts(b, "},\n \"relations\": {");
     for (int32_t k = 0; k < f->n_relations; k++) {
         const Relation *x = &f->relations[k];
-        strbuf_printf(b, "%s\"%s\": {\"joins\": [\"%s\", \"%s\"], \"edges\": %lld", k ? ", " : "", x->name,
-                      f->kinds[x->from].name, f->kinds[x->to].name, (long long)x->n);
+        strbuf_printf(b, "%s\"%s\": {\"joins\": [\"%s\", \"%s\"], \"edges\": %lld", k ? ", " : "", written(x->name),
+                      written(f->kinds[x->from].name), written(f->kinds[x->to].name), (long long)x->n);
         if (x->column) strbuf_printf(b, ", \"column\": \"%s\"", x->array);
+        if (x->path) strbuf_printf(b, ", \"path\": \"%s\"", x->path);
         strbuf_puts(b, "}");
     }
     strbuf_puts(b, "},\n");
@@ -353,13 +374,14 @@ static const char *part_json(const Writer *w, Arena *a, int32_t r, const char *d
                       (long long)p->halo);
     for (int32_t k = 0; has_names(f) && k < f->n_kinds; k++)
         strbuf_printf(&b, "%s\"%s\": {\"nodes\": %lld, \"owned\": %lld, \"inner\": %lld, \"halo\": %lld}",
-                      k ? ", " : "\"kinds\": {", f->kinds[k].name, (long long)f->kinds[k].n,
+                      k ? ", " : "\"kinds\": {", written(f->kinds[k].name), (long long)f->kinds[k].n,
                       (long long)p->kinds[k].owned, (long long)p->kinds[k].inner, (long long)p->kinds[k].halo);
     if (has_names(f)) strbuf_puts(&b, f->n_kinds ? "}, \"relations\": {" : "\"kinds\": {}, \"relations\": {");
     for (int32_t k = 0; has_names(f) && k < f->n_relations; k++) {
         const Relation *x = &f->relations[k];
-        strbuf_printf(&b, "%s\"%s\": {\"edges\": %lld", k ? ", " : "", x->name, (long long)x->n);
+        strbuf_printf(&b, "%s\"%s\": {\"edges\": %lld", k ? ", " : "", written(x->name), (long long)x->n);
         if (x->column) strbuf_printf(&b, ", \"column\": \"%s\"", x->array);
+        if (x->path) strbuf_printf(&b, ", \"path\": \"%s\"", x->path);
         strbuf_puts(&b, "}");
     }
     if (has_names(f)) strbuf_puts(&b, "}, ");

@@ -117,7 +117,7 @@ RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
     *dir = c->values[OPT_DATA];
     int n = c->peers ? rt_peers_count(c->peers) : 1, rank = c->peers ? rt_peers_rank(c->peers) : 0;
     bool parts = rt_is_partition(*dir);
-    if (!parts && n == 1) return RT_OK;
+    if (!parts && n == 1) return rt_part_open(*dir, &s->part, c->st);
     if (!parts) return rt_fail(c->st, RT_E_RANKS_PARTS, *dir, NULL, "found no parts, wanted %d", n);
     RT_TRY(rt_cli_ranks_agree(c, rt_part_load(*dir, rank, n, &s->part, c->st)));
     if (n > 1) RT_TRY(rt_ranks_check(c->model, &s->part, c->st));

@@ -188,22 +188,48 @@ static int by_number(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The nodes of a part do not ascend by the user's numbers; the edges of a column stand as those of their sources do. */
+/* The rows of a kind of nodes in a part by the user's numbers, which they do not ascend by. */
+static RtCode list_numbered(Loader *l, const RtPartNodes *nodes, const char *place, RtBlock *list)
+{
+    RT_TRY(rt_block_alloc(list, rt_size(nodes->n, sizeof(Numbered)), place, l->st));
+    Numbered *rows = list->p;
+    for (int64_t i = 0; i < nodes->n; i++) rows[i] = (Numbered){nodes->id[i], i};
+    if (nodes->n) qsort(rows, (size_t)nodes->n, sizeof *rows, by_number);
+    return RT_OK;
+}
+
+/* Where parts hold the user's numbers of a column's targets: their rows, or -1. */
+static RtCode find_targets(Loader *l, const RtPartNodes *nodes, const char *place, int64_t n, int64_t *dst)
+{
+    RtBlock list;
+    assert(nodes->id || !nodes->n);
+    RT_TRY(list_numbered(l, nodes, place, &list));
+    for (int64_t e = 0; e < n; e++) {
+        const Numbered key = {dst[e], 0}, *found = bsearch(&key, list.p, (size_t)nodes->n, sizeof key, by_number);
+        dst[e] = found ? found->row : -1;
+    }
+    rt_block_free(&list);
+    return RT_OK;
+}
+
+/* The edges of a column of a part stand in the order of their sources' numbers. */
 static RtCode order_column(Loader *l, const RtGraphDef *d, RtEdgeIds *ids, RtBlock *kept)
 {
-    const RtPartNodes *nodes = l->o->part ? rt_part_nodes(l->o->part, rt_load_space(l, d->src_space)) : NULL;
+    const RtPart *part = l->o->part;
+    const RtPartNodes *unnamed = part ? rt_part_nodes(part, "") : NULL;
+    const RtPartNodes *nodes = part && !unnamed ? rt_part_nodes(part, rt_load_space(l, d->src_space)) : unnamed;
+    const RtPartNodes *targets = unnamed ? rt_part_nodes(part, l->m->strings + d->file) : NULL;
     RtBlock list;
     if (!nodes || nodes->n != ids->n) return RT_OK;
-    RT_TRY(rt_block_alloc(&list, rt_size(ids->n, sizeof(Numbered)), ids->place, l->st));
+    RT_TRY(list_numbered(l, nodes, ids->place, &list));
     RtCode code = rt_block_alloc(kept, rt_size(ids->n, 16), ids->place, l->st);
-    Numbered *rows = list.p;
+    const Numbered *rows = list.p;
     int64_t *src = kept->p, *dst = src + ids->n;
-    for (int64_t i = 0; !code && i < ids->n; i++) rows[i] = (Numbered){nodes->id[i], i};
-    if (!code && ids->n) qsort(rows, (size_t)ids->n, sizeof *rows, by_number);
     for (int64_t e = 0; !code && e < ids->n; e++) {
         src[e] = rows[e].row;
         dst[e] = ids->dst[rows[e].row];
     }
+    if (!code && targets) code = find_targets(l, targets, ids->place, ids->n, dst);
     if (!code) *ids = (RtEdgeIds){ids->place, ids->n, src, dst, src};
     rt_block_free(&list);
     return code;
@@ -229,6 +255,15 @@ static RtCode read_list(Loader *l, int64_t i, RtEdgeIds *whole)
     return order_column(l, d, &whole[i], &l->kept[i]);
 }
 
+/* The pairs that a metapath joins, where the part has them. */
+static RtCode read_pairs(Loader *l, int64_t i)
+{
+    const RtPartEdges *x = rt_part_path(l->o->part, l->m, &l->m->graphs[i], NULL);
+    if (!x) return RT_OK;
+    rt_source_place(&l->source, x->array, l->list_places[i], PLACE_BYTES);
+    return read_edge_array(l, x->array, l->list_places[i], &l->lists[i], &l->files[i]);
+}
+
 static RtCode read_types(Loader *l, const RtGraphDef *d, RtArray *types)
 {
     const char *stem = l->m->strings + d->where, *place = rt_load_place(l, stem);
@@ -248,6 +283,7 @@ static RtCode read_lists(Loader *l)
     RtCode code = RT_OK;
     for (int64_t i = 0; i < l->m->n_graphs && !code; i++) {
         const RtGraphDef *d = &l->m->graphs[i];
+        if (d->kind == RT_GRAPH_COMPOSE && l->o->part) code = read_pairs(l, i);
         if (!rt_graph_is_read(d)) continue;
         code = read_list(l, i, whole);
         l->files[i] = whole[i];

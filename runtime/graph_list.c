@@ -179,6 +179,12 @@ static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtE
     return code;
 }
 
+/* Of a metapath: whether its pairs are given, as those of several processes are. */
+static bool is_listed(const RtGraph *g, const RtGraphDef *def, const RtTopology *t)
+{
+    return t->files && t->files[def - g->model->graphs].place;
+}
+
 RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
                          RtEdgeList *list, RtStatus *st)
 {
@@ -186,7 +192,8 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
     case RT_GRAPH_DATA:
     case RT_GRAPH_FILE:
     case RT_GRAPH_COLUMN: return list_data(g, def, t, list, st);
-    case RT_GRAPH_COMPOSE: return rt_list_path(g, def, lists, list, st);
+    case RT_GRAPH_COMPOSE:
+        return is_listed(g, def, t) ? list_data(g, def, t, list, st) : rt_list_path(g, def, lists, list, st);
     case RT_GRAPH_RANDOM: return list_random(def, list, st);
     case RT_GRAPH_REVERSE: return list_reverse(&lists[def->base], list, st);
     case RT_GRAPH_SELF_LOOPS: return list_self_loops(g, def, &lists[def->base], list, st);

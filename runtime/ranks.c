@@ -282,16 +282,20 @@ static RtCode space_take(const Maker *k, int64_t space, int32_t **owner)
     return RT_OK;
 }
 
-/* Whether an array of the data says the graph's edges. */
-static bool is_given(const RtGraphDef *d) { return d->kind == RT_GRAPH_DATA || rt_graph_is_read(d); }
+/* Whether an array of the data says the graph's edges, or one of the parts its pairs. */
+static bool is_given(const RtGraphDef *d)
+{
+    return d->kind == RT_GRAPH_DATA || rt_graph_is_read(d) || d->kind == RT_GRAPH_COMPOSE;
+}
 
 static const RtPartEdges *edges_of(const Maker *k, const RtGraphDef *d)
 {
+    if (d->kind == RT_GRAPH_COMPOSE) return rt_part_path(k->part, k->m, d, NULL);
     return rt_part_edges(k->part, d->kind == RT_GRAPH_DATA ? "edge_index" : rt_string(k->m, d->file));
 }
 
-/* The kind of nodes whose rows the space has, NULL: of none. Kinds that the data name are called as the model calls them;
-   one without a name is what its edges join. */
+/* The kind of nodes whose rows the space has, NULL: of none. Kinds that the data name are called as the model calls them.
+   Where one has no name, it is what edge_index joins and where columns begin; a column leads to the kind of its name. */
 static const RtPartNodes *nodes_of(const Maker *k, int64_t space)
 {
     const RtPartNodes *unnamed = rt_part_nodes(k->part, "");
@@ -299,7 +303,9 @@ static const RtPartNodes *nodes_of(const Maker *k, int64_t space)
     if (!unnamed) return rt_part_nodes(k->part, rt_string(k->m, k->m->spaces[space].name));
     for (int64_t i = 0; i < k->m->n_graphs; i++) {
         const RtGraphDef *d = &k->m->graphs[i];
-        if ((d->src_space == space || d->dst_space == space) && is_given(d) && edges_of(k, d)) return unnamed;
+        const RtPartEdges *x = is_given(d) && d->kind != RT_GRAPH_COMPOSE ? edges_of(k, d) : NULL;
+        if (x && d->src_space == space) return unnamed;
+        if (x && d->dst_space == space) return x->id ? unnamed : rt_part_nodes(k->part, x->name);
     }
     return NULL;
 }
@@ -755,12 +761,15 @@ static RtCode share_tensors(const Maker *k)
 static RtCode refuse_graph(const RtModel *m, const RtGraphDef *d, const RtPart *part, RtStatus *st)
 {
     const char *name = rt_string(m, d->name);
+    char path[1024], hint[1200];
     if (d->kind == RT_GRAPH_CANDIDATES || d->kind == RT_GRAPH_ANSWERS)
         return rt_fail(st, RT_E_RANKS_REFUSED, name, NULL,
                        "all nodes are candidates, and a process has its own and its halo");
-    if (d->kind == RT_GRAPH_COMPOSE)
-        return rt_fail(st, RT_E_RANKS_REFUSED, name, "save the pairs that it joins as edges of the data",
+    if (d->kind == RT_GRAPH_COMPOSE && !rt_part_path(part, m, d, path)) {
+        snprintf(hint, sizeof hint, "make the parts again: gnnc data partition --paths '%.100s=%s'", name, path);
+        return rt_fail(st, RT_E_RANKS_REFUSED, name, *path ? hint : "save the pairs that it joins as edges of the data",
                        "a process has the edges at its nodes, and paths of several lead farther");
+    }
     if (d->kind == RT_GRAPH_SELF_LOOPS && d->src_space != d->dst_space)
         return rt_fail(st, RT_E_RANKS_REFUSED, name, NULL,
                        "loops join nodes of two kinds by their numbers, which differ from process to process");

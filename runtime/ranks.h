@@ -26,7 +26,10 @@ typedef struct RtPartNodes {
 } RtPartNodes;
 /* Of the edges that one array of the data says. */
 typedef struct RtPartEdges {
-    const char *name;  /* of the array: "edge_index", "writes.edge_index", "paper.subject" */
+    /* of the array: "edge_index", "writes.edge_index", "paper.subject"; of a metapath those of its steps,
+       "subject,reverse(subject)" */
+    const char *name;
+    const char *array; /* that says them */
     int64_t n, all;    /* here, of the whole graph */
     const int64_t *id; /* [n] ascending; NULL: a column, whose edges are numbered as their sources */
     RtBlock block;
@@ -44,11 +47,16 @@ typedef struct RtPart {
 } RtPart;
 /* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
 RtCode rt_part_load(const char *dir, int rank, int n, RtPart *part, RtStatus *st);
+/* Reads a folder that is one of the parts, for who takes it for a data set of its own; *part is empty where it is none. */
+RtCode rt_part_open(const char *dir, RtPart *part, RtStatus *st);
 void rt_part_free(RtPart *part);
 int64_t rt_part_bytes(const RtPart *part);
 /* NULL: the part knows none of that name. */
 const RtPartNodes *rt_part_nodes(const RtPart *part, const char *name);
 const RtPartEdges *rt_part_edges(const RtPart *part, const char *name);
+/* The pairs of a graph `compose`; NULL: the part has none of its path. path, where given, gets the path's name, "" for one
+   that no part can have. */
+const RtPartEdges *rt_part_path(const RtPart *part, const RtModel *m, const RtGraphDef *compose, char path[1024]);
 /* How many parts DIR/partition.json says that there are. */
 RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st);
 /* Whether the folder holds the parts of a data set. */

@@ -79,7 +79,8 @@ static RtCode read_edges(const char *dir, const RtJson *said, const char *array,
                          RtStatus *st)
 {
     char file[300];
-    x->name = array;
+    x->array = array;
+    if (!x->name) x->name = array;
     if (!rt_json_int(rt_json_get(said, "edges"), &x->all)) return bad_part(dir, "part.json lacks edges", st);
     RT_TRY(read_numbers(dir, file_of("edge_id", name, file), RT_I64, false, &x->block, &x->n, st));
     x->id = x->block.p;
@@ -94,16 +95,18 @@ static const char *keep_name(char **at, const char *text, const char *tail)
     return name;
 }
 
-/* Several kinds of nodes, and relations, each with a name. */
+/* Several kinds of nodes, and relations: names, of which one kind and one relation may have "". */
 static RtCode read_named(const char *dir, const RtJson *kinds, const RtJson *relations, RtPart *p, RtStatus *st)
 {
     int64_t room = 1;
     for (const RtJson *k = kinds->first; k; k = k->next) room += (int64_t)strlen(k->key) + 1;
     for (const RtJson *r = relations->first; r; r = r->next) {
-        const RtJson *column = rt_json_get(r, "column");
+        const RtJson *column = rt_json_get(r, "column"), *path = rt_json_get(r, "path");
         bool good = !column || column->kind == RT_JSON_STRING;
         if (!good) return bad_part(dir, "a column of part.json is no name", st);
+        if (path && path->kind != RT_JSON_STRING) return bad_part(dir, "a path of part.json is no text", st);
         room += 2 * (int64_t)strlen(r->key) + (int64_t)(column ? strlen(column->text) : 0) + 16;
+        room += path ? (int64_t)strlen(path->text) + 1 : 0;
     }
     RT_TRY(rt_block_alloc(&p->names, room, "a part", st));
     char *at = p->names.p;
@@ -112,10 +115,11 @@ static RtCode read_named(const char *dir, const RtJson *kinds, const RtJson *rel
     for (const RtJson *k = kinds->first; k; k = k->next)
         RT_TRY(read_nodes(dir, k, keep_name(&at, k->key, ""), &p->nodes[p->n_kinds++], st));
     for (const RtJson *r = relations->first; r; r = r->next) {
-        const RtJson *column = rt_json_get(r, "column");
+        const RtJson *column = rt_json_get(r, "column"), *path = rt_json_get(r, "path");
         RtPartEdges *x = &p->edges[p->n_arrays++];
-        if (column) x->name = keep_name(&at, column->text, "");
-        else RT_TRY(read_edges(dir, r, keep_name(&at, r->key, ".edge_index"), r->key, x, st));
+        if (path) x->name = keep_name(&at, path->text, "");
+        if (column) x->name = x->array = keep_name(&at, column->text, "");
+        else RT_TRY(read_edges(dir, r, keep_name(&at, r->key, *r->key ? ".edge_index" : "edge_index"), r->key, x, st));
     }
     assert(at <= (char *)p->names.p + room);
     return RT_OK;
@@ -211,6 +215,17 @@ RtCode rt_part_load(const char *dir, int rank, int n, RtPart *p, RtStatus *st)
     return code;
 }
 
+RtCode rt_part_open(const char *dir, RtPart *p, RtStatus *st)
+{
+    char path[PATH];
+    *p = (RtPart){0};
+    snprintf(path, sizeof path, "%.4200s/part.json", dir);
+    if (access(path, F_OK) != 0) return RT_OK;
+    RtCode code = load(dir, p, st);
+    if (code) rt_part_free(p);
+    return code;
+}
+
 void rt_part_free(RtPart *p)
 {
     if (!p) return;
@@ -244,4 +259,24 @@ const RtPartEdges *rt_part_edges(const RtPart *p, const char *name)
     for (int64_t x = 0; x < p->n_arrays; x++)
         if (!strcmp(p->edges[x].name, name)) return &p->edges[x];
     return NULL;
+}
+
+const RtPartEdges *rt_part_path(const RtPart *p, const RtModel *m, const RtGraphDef *d, char path[1024])
+{
+    char own[1024];
+    int n = 0;
+    assert(d->kind == RT_GRAPH_COMPOSE && d->n_path > 0);
+    if (!path) path = own;
+    path[0] = 0;
+    for (int64_t k = 0; k < d->n_path; k++) {
+        const RtGraphDef *step = &m->graphs[d->path[k]];
+        bool reversed = step->kind == RT_GRAPH_REVERSE;
+        if (reversed) step = &m->graphs[step->base];
+        bool given = step->kind == RT_GRAPH_DATA || (rt_graph_is_read(step) && step->where < 0);
+        if (!given || n > 700) return path[0] = 0, NULL;
+        const char *array = step->kind == RT_GRAPH_DATA ? "edge_index" : rt_string(m, step->file);
+        n += snprintf(path + n, (size_t)(1024 - n), reversed ? "%sreverse(%.300s)" : "%s%.300s", k ? "," : "", array);
+    }
+    assert(n < 1024);
+    return rt_part_edges(p, path);
 }

@@ -114,6 +114,13 @@ model net(x: node[F], rel: edge index[R], W: [R, F, O], w: edge[]) -> node[T] {
 """
 
 
+PUT_TOGETHER = """
+model net(x: node[F], rel: edge index[R], W: [R, F, O]) -> node[T] {
+  return sum_in(cat(x.src @ W[rel], tanh(x.src) @ W[rel]))
+}
+"""
+
+
 def by_pairs(box):
     """Products and sums at the pairs of nodes and relations that occur are those at edges, with the same bits from any
     number of threads, on a device and from two processes."""
@@ -161,6 +168,26 @@ def by_pairs(box):
         return "two processes have other bits"
 
 
+def put_together(box):
+    """What is put together of products on edges is summed by pairs of nodes and relations before each product."""
+    rng = np.random.default_rng(10)
+    n, m, k, width, out = 50, 3000, 30, 6, 5
+    edges, x, W = rng.integers(0, n, (2, m)), rng.standard_normal((n, width)).astype("f4"), rng.standard_normal((k, width, out)).astype("f4")
+    rel, folder = edges[1] // 2 % 7, box.path("put_together")
+    os.makedirs(folder)
+    for name, value in dict(x=x, edge_index=edges, rel=rel, W=W).items():
+        np.save(os.path.join(folder, name + ".npy"), value)
+    box.write("put_together.gnn", PUT_TOGETHER)
+    said = box.must(box.gnnc, "build", "put_together.gnn", "--data", folder, "--set=T=%d" % (2 * out), "--cpu=native", "--quick", "--remarks=pairs", "-o", box.path("put")).err
+    box.must(box.path("put"), "infer", "--data", folder, "--out", box.path("out.npy"))
+    want = np.zeros((n, 2 * out))
+    for i, h in enumerate((x.astype("f8"), np.tanh(x.astype("f8")))):
+        np.add.at(want[:, i * out:(i + 1) * out], edges[1], np.einsum("ef,efo->eo", h[edges[0]], W[rel]))
+    far = np.abs(np.load(box.path("out.npy")) - want).max() / np.abs(want).max()
+    n_sums = said.count("elements are summed by pair before the product")  # of forward and vjp
+    return (far > 1e-5 or n_sums != 4) and "off by %g, and %d sums by pair: %s" % (far, n_sums, said)
+
+
 def pairs_of_a_library(box, folder, edges, inputs, want):
     """A library that is given the keys with the graph has the bits of the executable, and gradients of one without pairs."""
     n, libs = len(inputs["x"]), {}
@@ -181,8 +208,13 @@ def pairs_of_a_library(box, folder, edges, inputs, want):
     if not max(far.values()) < 1e-4:
         return "gradients are off by %s" % far
     other = np.roll(inputs["rel"], 1)
-    for what, run in {"row ": lambda: libs["keyed"].forward({**inputs, "rel": other}), "`inputs`": lambda: put("keyed"),
-                      "0 <= value < ": lambda: put("keyed", rel=other + 1000)}.items():
+    low, high = np.array(inputs["rel"]), np.array(inputs["rel"])
+    low[-1], high[-1] = -2, 30
+    put("keyed", rel=inputs["rel"])
+    for what, run in (("row ", lambda: libs["keyed"].forward({**inputs, "rel": other})), ("`inputs`", lambda: put("keyed")),
+                      ("is -2, wanted 0 <= value < 30", lambda: put("keyed", rel=low)), ("is 30, wanted 0 <= value < 30", lambda: put("keyed", rel=high)),
+                      ("is -2, wanted 0 <= value < 30", lambda: libs["plain"].forward({**inputs, "rel": low})),
+                      ("is 30, wanted 0 <= value < 30", lambda: libs["plain"].vjp({**inputs, "rel": high}, cotangents))):
         try:
             run()
             return "%s is taken" % what
@@ -245,6 +277,7 @@ box.report("one_node", compare(box, "node", 1, 2, None))
 box.report("no_edges", compare(box, "none", 5, 0, None))
 box.report("keys", keys(box))
 box.report("by_pairs", by_pairs(box))
+box.report("put_together", put_together(box))
 box.report("links", links(box))
 box.report("lists_in_a_library", lists(box))
 box.close()

@@ -25,6 +25,15 @@ model net(x: node(all)[F]) -> node(paper)[C] {
 # A kind without features: a row is learned for each of its nodes.
 TABLE = HGT.replace("  h = hgt(forall t { tanh", "  param topics: node(subject)[8] = normal(0, 0.1)\n  h = hgt(forall t { if t == subject then topics else tanh")
 TABLE = TABLE.replace("  seed 0\n", "  stop_early(test_acc, patience = 50)\n  seed 0\n")
+# Metapaths, by a relation and by a column, whose pairs the parts hold.
+PATHS = SCHEMA % """  edge shares: paper -> paper = compose(reverse(writes), writes)
+  edge same: paper -> paper = compose(about, reverse(about))
+""" + """
+model net(x: node(paper)[F]) -> node(paper)[C] {
+  papers = forall t { if t == paper { dropout(x, 0.2) } }
+  return linear(han(papers, H = 2, O = 4, drop = 0.3)[paper], O = C)
+}
+""" + TRAIN % (("data.paper.x",) * 2)
 # Its metapath is a relation of the data.
 HAN = """schema library {
   node paper
@@ -51,15 +60,33 @@ model net(x: node(paper)[F]) -> node(paper)[C] {
 }
 """ + TRAIN % (("data.x",) * 2)
 
+# A folder that names no relations: edges of one kind, and a column of it, which is read as numbers as well.
+BARE = """schema papers {
+  node paper, topic
+  edge cites: paper -> paper = data.edge_index
+  edge about: paper -> topic = data.subject
+  reverse about
+}
+
+model net(x: node(paper)[F], subject: node(paper) index[7]) -> node(paper)[C] {
+  param topics: node(topic)[8] = normal(0, 0.1)
+  param table: [7, 8] = normal(0, 1)
+  h = tanh(linear(O = 8)(x)) + table[subject]
+  t = tanh(topics + over about { sum_in(linear(h, O = 8).src) })
+  u = over rev_about { sum_in(t.src) }
+  return linear(relu(h + u + over cites { max_in(dropout(h, 0.3).src) }), O = C)
+}
+""" + TRAIN % (("data.x, data.subject",) * 2)
+
 
 def store(name, a, **meta):
     return toy.store(box.path(name), a, **dict({"relations": RELATIONS, "num_authors": len(a["author.x"])}, **meta))
 
 
-def parts(data, k, method, out=None):
-    out = out or box.path("%s.%s%d" % (os.path.basename(data), method, k))
+def parts(data, k, method, *more, out=None):
+    out = out or box.path("%s.%s%d%s" % (os.path.basename(data), method, k, "".join(more[:1])))
     if not os.path.exists(out):
-        box.must(box.gnnc, "data", "partition", data, "-k", k, "-o", out, "--method", method, "--seed", 3)
+        box.must(box.gnnc, "data", "partition", data, "-k", k, "-o", out, "--method", method, "--seed", 3, *more)
     return out
 
 
@@ -80,10 +107,10 @@ def train(program, data, *more, ranks=1, epochs=3):
     return contents("w.st"), contents("m.jsonl")
 
 
-def compare(name, program, data, cases):
+def compare(name, program, data, cases, *more):
     one = train(program, data)
     for k, method in cases:
-        several = train(program, parts(data, k, method), ranks=k)
+        several = train(program, parts(data, k, method, *more), ranks=k)
         what = "weights" if one[0] != several[0] else "metrics" if one[1] != several[1] else None
         if what:
             return box.report(name, "%d parts by %s: other %s" % (k, method, what))
@@ -191,6 +218,18 @@ def test_balance():
                    (abs(said["balance"] - balance) > 1e-4 and "it says %s, wanted %s" % (said["balance"], balance)) or (r.rc and r.err))
 
 
+def alter(p, stem, how):
+    """Another array in part 1, whose checksum meta.json does not say any more."""
+    path, meta = (os.path.join(p, "part-1", name) for name in (stem + ".npy", "meta.json"))
+    x = np.load(path)
+    np.save(path, np.ascontiguousarray(how(x).astype(x.dtype)))
+    with open(meta) as f:
+        said = json.load(f)
+    del said["files"][stem + ".npy"]
+    with open(meta, "w") as f:
+        json.dump(said, f)
+
+
 def test_unsound():
     """What `gnnc data verify` finds in parts that were changed, beside checksums."""
     sound = parts(box.path("small"), 3, "random")
@@ -201,16 +240,7 @@ def test_unsound():
         p = box.path("unsound")
         shutil.rmtree(p, ignore_errors=True)
         shutil.copytree(sound, p)
-        stem, how = change
-        path = os.path.join(p, "part-1", stem + ".npy")
-        x = np.load(path)
-        np.save(path, np.ascontiguousarray(how(x).astype(x.dtype)))
-        meta = os.path.join(p, "part-1", "meta.json")
-        with open(meta) as f:
-            said = json.load(f)
-        del said["files"][stem + ".npy"]
-        with open(meta, "w") as f:
-            json.dump(said, f)
+        alter(p, *change)
         r = box.run(box.gnnc, "data", "verify", p)
         box.report("unsound_" + name, (r.rc == 0 or wanted not in r.err) and "%s: %s" % (r.rc, r.err))
 
@@ -229,6 +259,47 @@ def test_bytes():
     some = toy.store(box.path("one_kind"), dict(some, edge_index=r.integers(0, 300, (2, 2000)), edge_type=r.integers(0, 4, 2000)), num_nodes=300)
     compare("embed", build("embed", EMBED, some), some, [(3, "random"), (2, "ldg")])
     compare("some", build("some", SOME, some), some, [(3, "random"), (2, "ldg")])
+
+
+def test_bare():
+    """Parts of a folder that names no relations hold a column with the numbers that the folder has."""
+    a, r = arrays(), np.random.default_rng(4)
+    x = {n[6:]: v for n, v in a.items() if n.startswith("paper.") and n != "paper.about"}
+    data = toy.store(box.path("bare"), dict(x, subject=a["paper.about"], fold=r.integers(0, 5, 300), month=r.integers(0, 12, 300), edge_index=r.integers(0, 300, (2, 900))),
+                     num_nodes=300, num_subjects=7, num_folds=5, num_months=12, rows={"month": "none"})
+    compare("bare", build("numbers", BARE, data), data, [(2, "random"), (3, "ldg"), (4, "contiguous")])
+    p, wrong = parts(data, 3, "ldg"), None
+    box.must(box.path("numbers"), "plan", "--data", p, "--transport", "sim")  # takes part 0 for a data set of its own
+    for k in range(3):
+        ids, subject = (np.load(os.path.join(p, "part-%d" % k, n + ".npy")) for n in ("node_id", "subject"))
+        wrong = wrong or (not np.array_equal(subject, a["paper.about"][ids]) and "part %d: another column" % k)
+    v = box.run(box.gnnc, "data", "verify", p)
+    said = box.must(box.gnnc, "data", "info", p).out
+    wrong = wrong or ("nodes 300, subject 7\n" not in said and said)
+    box.report("bare_parts", wrong or (v.rc and v.err))
+    alter(p, "subject", lambda x: (x + 1) % 7)
+    r = box.run(box.gnnc, "data", "verify", p)
+    box.report("bare_unsound", (r.rc == 0 or "joins" not in r.err and "no node of the part" not in r.err) and "%s: %s" % (r.rc, r.err))
+    beyond = toy.store(box.path("beyond"), dict(x, subject=a["paper.about"] + 1, edge_index=np.zeros((2, 3), int)), num_nodes=300, num_subjects=7)
+    r = box.run(box.gnnc, "data", "partition", beyond, "-k", 2, "-o", box.path("no"))
+    box.report("bare_beyond", (r.rc == 0 or "subject.npy" not in r.err or "wanted an id in [0, 7)" not in r.err) and "%s: %s" % (r.rc, r.err))
+
+
+def test_paths():
+    """Parts hold the pairs that metapaths join; a program finds them by the relations of their steps."""
+    data, paths = box.path("data"), ["--paths", "pairs = reverse(writes), writes; same=about,reverse(about)"]
+    compare("paths", build("paths", PATHS, data), data, [(2, "random"), (3, "ldg"), (1, "random")], *paths)
+    v = box.run(box.gnnc, "data", "verify", parts(data, 3, "ldg", *paths))
+    box.report("paths_parts", v.rc and v.err)
+    plans = [json.loads(box.must(box.path("paths"), "plan", "--data", parts(data, 3, "ldg", *paths), "--json", *more).out)["train_step"]
+             for more in ([], ["--transport", "sim"])]
+    box.report("paths_simulated", plans[0]["ranks"]["bytes"] != plans[1]["bytes"] and "%s, planned %s" % (plans[1]["bytes"], plans[0]["ranks"]["bytes"]))
+    box.refuses("paths_missing", [box.path("paths"), "train", "--data", parts(data, 2, "random"), "--ranks", 2], 1, "R911", "shares",
+                "--paths 'shares=reverse(writes.edge_index),writes.edge_index'")
+    for name, text, words in (("unknown", "p=about,reverse(abut)", "no relation `abut`"), ("apart", "p=about,about", "step 2 of `p`"),
+                              ("one_step", "p=about", "less than 2 steps"), ("no_path", "about", "says no path"), ("taken", "cites=cites,cites", "`cites` is no name"),
+                              ("long", "p=" + ",".join(["cites"] * 9), "more than 8 steps")):
+        box.refuses("paths_" + name, [box.gnnc, "data", "partition", data, "-k", 2, "-o", box.path("no"), "--paths", text], 1, "E0612", words)
 
 
 def test_ends():
@@ -291,11 +362,6 @@ def test_policies():
 
 
 def test_refused():
-    data, p = box.path("data"), parts(box.path("data"), 2, "random")
-    paths = HAN.replace("  edge shares: paper -> paper", "  node author\n  edge writes: author -> paper\n  edge shares: paper -> paper = compose(reverse(writes), writes)").replace("forall t { x", "x")
-    paths = paths.replace("  node paper\n", "  node paper, author\n").replace("  node author\n", "")
-    for name, text, words in (("paths", paths, ("R911", "shares", "save the pairs")),):
-        box.refuses(name, [build(name, text, data), "train", "--data", p, "--ranks", 2], 1, *words)
     # the kinds and relations of the parts are those that meta.json says, and those of the program are others
     a = arrays()
     x = {n: v for n, v in a.items() if n not in ("paper.about", "about.c")}
@@ -316,7 +382,7 @@ def test_refused():
         box.report("refused_" + name, (r.rc == 0 or os.path.exists(box.path("no")) or any(w not in r.err for w in words)) and "%s: %s" % (r.rc, r.err))
 
 
-for test in (test_parts, test_balance, test_unsound, test_bytes, test_ends, test_results, test_ledger, test_policies, test_refused):
+for test in (test_parts, test_balance, test_unsound, test_bytes, test_bare, test_paths, test_ends, test_results, test_ledger, test_policies, test_refused):
     try:
         test()
     except RuntimeError as e:

@@ -268,6 +268,12 @@ def test_library(box):
                                ("no count", [6, 23, 40, "less"], "GRAPH_COUNT")):
         r = box.run(box.path("main"), *argv)
         box.report("library refuses: " + name, (r.rc != 1 or wanted not in r.err) and r.err)
+    for name, x, wanted in (("paper.about", np.where(np.arange(len(a["paper.about"])) == 3, 6, a["paper.about"]), "the target of edge 3 is 6, wanted 0 <= id < 6"),
+                            ("cites", given["cites"] - 1, "is -1, wanted 0 <= id < 40")):
+        box.write(name + ".bin", np.ascontiguousarray(x).tobytes())
+        r = box.run(box.path("main"), 6, 23, 40)
+        box.report("library refuses: an id of " + name, (r.rc != 1 or "DATA_ID" not in r.err or name not in r.err or wanted not in r.err) and r.err)
+        box.write(name + ".bin", np.ascontiguousarray(given[name]).tobytes())
 
 
 SCHEMAS = {

@@ -163,7 +163,7 @@ static void see(void *user, PassId pass, uint32_t index, bool after, PassPrint *
     StrBuf text = {.arena = a};
     print(program, &text);
     Seen *s = user;
-    if (pass == PASS_dce && index < 16 && text.n) *(after ? &s->n_after : &s->n_before) += 1;
+    if (pass == PASS_dce && index < n_pass_pipeline && text.n) *(after ? &s->n_after : &s->n_before) += 1;
     arena_free(a);
 }
 
