@@ -37,10 +37,22 @@ static const char *elem(KirBase base)
 
 /* ---- what the shim is told ---- */
 
+/* Of sums of the lanes of n vectors: each halving of lanes is two for each vector, one within a lane one. */
+static unsigned instructions_of_sums(unsigned n, unsigned each)
+{
+    unsigned count = n - 1 + (each > n);
+    for (; each > n; each /= 2) count += 2 * n;
+    return count;
+}
+
 /* Instructions of a GPU: a fold of 16 lanes halves 4 times and hands out its result; what has no unit of its own is a
    short program. Estimates. */
-static unsigned instructions_of(const KirIns *x)
+static unsigned instructions_of(const Cuda *k, KirId id)
 {
+    const KirIns *x = ins(&k->c, id);
+    const CudaWide *w = &k->wide;
+    if (w->each[id]) return instructions_of_sums(w->n[id], w->each[id]);
+    if (w->idle[id] || (x->op == KIR_repeat && w->n[id] && w->at[id] != id)) return 0;
     switch (x->op) {
     case KIR_param:
     case KIR_const:
@@ -80,7 +92,7 @@ static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
     bool other = id != KIR_NONE && b == &ins(&k->c, id)->other;
     ICE_UNLESS(id == KIR_NONE || other || b == &ins(&k->c, id)->body);
     unsigned n = loop ? 2 : 0; /* the next turn's number is compared */
-    for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(ins(&k->c, b->ins.data[i]));
+    for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(k, b->ins.data[i]);
     const char *again = id != KIR_NONE && k->few == id ? arena_printf(k->c.arena, ", !%s", k->on) : "";
     if (k->told)
         c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !has_loop(k, b), again);
@@ -181,9 +193,35 @@ static bool shuffles(const KirKernel *k, const KirIns *x)
     }
 }
 
+/* Lanes of a vector repeated for n vectors at once, whose lane l has features n l to n l + n - 1. */
+static CText repeated_for_all(CKernel *c, KirId id)
+{
+    const CudaWide *w = &((Cuda *)c)->wide;
+    const KirIns *part = ins(c, ins(c, w->all[id][0])->args[0]);
+    int64_t lanes = ins(c, id)->i / w->n[id];
+    const char *from = c_operand(c, part->args[0]).text;
+    const char *first = part->i ? arena_printf(c->arena, "%lld + ", (long long)part->i) : "";
+    const char *by = lanes > 1 ? arena_printf(c->arena, " / %lld", (long long)lanes) : "";
+    ICE_UNLESS(lanes >= 1); /* a lane's features have one number */
+    return c_printf(c, BIND_CALL, "gnn::lane(%s, %sl%s)", from, first, by);
+}
+
+/* Sums of `each` features of n vectors, of which lane l has n in a row. */
+static CText sums_of_all(CKernel *c, KirId id)
+{
+    const CudaWide *w = &((Cuda *)c)->wide;
+    StrBuf b = {.arena = c->arena};
+    for (unsigned q = 0; q < w->n[id]; q++) strbuf_printf(&b, "%s%s", q ? ", " : "", c_operand(c, w->all[id][q]).text);
+    return c_printf(c, BIND_CALL, "gnn::sums<%u>(%s)", w->each[id], strbuf_cstr(&b));
+}
+
 static CText shuffled(CKernel *c, const KirIns *x)
 {
     unsigned n = type_of(c, x->args[0]).lanes;
+    KirId id = (KirId)(x - c->w->k->ins.data);
+    const Cuda *k = (const Cuda *)c;
+    if (k->moved[id]) return (CText){k->moved[id], BIND_CALL};
+    if (k->wide.n[id]) return repeated_for_all(c, id);
     const char *v = c_arg(c, x, 0), *name = kir_ops[x->op].name;
     if (n == 1) return c_operand(c, x->args[0]);
     switch (x->op) {
@@ -363,6 +401,7 @@ static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
 static CText expr(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
+    if (((Cuda *)c)->wide.each[id]) return sums_of_all(c, id);
     switch (x->op) {
     case KIR_const:
     case KIR_iconst: return number(c, x->type, x->f, x->i);
@@ -414,7 +453,20 @@ static bool alone(void *ctx, const KirKernel *k, KirId id)
     const KirIns *x = &k->ins.data[id];
     const CudaWide *w = &((Cuda *)ctx)->wide;
     if (x->op == KIR_load && w->n[id] && (w->at[id] == id || w->n[id] == CUDA_LANES)) return true;
+    if (w->each[id]) return true;
+    if (x->op == KIR_repeat && w->n[id]) return w->at[id] == id;
     return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
+}
+
+static void cuda_value(void *ctx, const KirWalk *w, KirId id)
+{
+    CKernel *c = ctx;
+    Cuda *k = ctx;
+    const CudaWide *wide = &k->wide;
+    if (wide->idle[id]) return;
+    c_value(c, w, id);
+    if (ins(c, id)->op != KIR_repeat || !wide->n[id] || wide->at[id] != id) return;
+    for (unsigned q = 0; q < wide->n[id]; q++) k->moved[wide->all[id][q]] = c->names[id];
 }
 
 static void cuda_load(void *ctx, const KirWalk *w, KirId id)
@@ -700,7 +752,7 @@ static void cuda_end_kernel(void *ctx, const KirWalk *w)
 static const Emitter emitter = {
     .begin_kernel = cuda_begin_kernel,
     .end_kernel = cuda_end_kernel,
-    .value = c_value,
+    .value = cuda_value,
     .load = cuda_load,
     .gather = cuda_load,
     .store = cuda_store,
@@ -764,7 +816,7 @@ static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, bo
                 .wraps = find_wraps(a, k),
                 .loaded = touched,
                 .stored = touched + cuda_n_objects(k),
-                .wide = cuda_wide(a, k),
+                .wide = cuda_wide(a, &m),
                 .moved = ARENA_ARRAY(a, const char *, k->ins.n),
                 .of_part = of_part,
                 .few = KIR_NONE,
