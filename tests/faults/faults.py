@@ -202,6 +202,8 @@ FAULTS = [
     ("codegen/cuda_wide.c", "return f->k->ins.data[s.from].op != KIR_var || is_steady(f, u, v);", "return u != v || is_steady(f, u, v);", "emit_cuda"),
     ("codegen/cuda_wide.c", "        if (x->n != n || in_order != n || any != n) return false;\n", "", "emit_cuda"),
     ("codegen/cuda_wide.c", "if (cuda_is_access(x) && x->buf == KIR_NONE && !is_whole_access(x)) f.own[x->alloc] = false;", "(void)x;", "cuda emit_cuda"),
+    ("codegen/cuda_ahead.c", "k->params.data[x->buf].kind == KIR_IN &&", "k->params.data[x->buf].kind != KIR_SCALAR &&", "emit_cuda"),
+    ("codegen/emit_cuda.c", "        if (k->ahead.any) write_ahead(k, w, &x->body, NULL);\n", "        k->ahead.any = false;\n", "emit_cuda"),
     ("codegen/cuda_sums.c", "if (inner[at(f, id)->args[i]] == by && inner[id] != by && id != x->result) return false;", "if (inner[at(f, id)->args[i]] == by && inner[id] != by && id == x->result) return false;", "emit_cuda"),
     ("codegen/cuda/head.cu", "return each == 4 ? a + b : lane(a + b, threadIdx.x % 16 * (each / 4));", "return lane(a + b, threadIdx.x % 16 * 2);", "emit_cuda"),
     ("codegen/cuda_wide.c", "        if (q && !is_alike(f, r[0], r[q], q, n)) return false;\n", "", "cuda"),

@@ -77,6 +77,10 @@ static void test_heads_text(void)
         CHECK(count_of(kernel, "gnn::sums<") == 4);
         CHECK(count_of(kernel, "gnn::sums<8>(") == 2);
         CHECK(count_of(kernel, ", l / 2)") == 2);
+        const char *meets = strstr(kernel, "gnn::"), *load = strstr(kernel, "(const float4 *)");
+        while (meets && (!strncmp(meets, "gnn::min", 8) || !strncmp(meets, "gnn::max", 8)))
+            meets = strstr(meets + 1, "gnn::");
+        CHECK(load && meets && load < meets && !strstr(meets, "(const float4 *)")); /* all loads come first */
         CHECK(count_of(kernel, "gnn::lane(") == 8); /* scores of other heads one by one, of a register two by two */
     }
     check_end("emit_cuda: heads_text");
