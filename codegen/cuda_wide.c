@@ -12,22 +12,30 @@
    Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars, no
    result depends on which lane of which vector has which feature. So this pass puts values that meet into one set (`of`),
    and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q times 16
-   elements further on, all else in them is alike, and nothing looks across lanes. Heads of 16 features each, whose scores
-   are scalars of their own, stay as they are. Of a buffer that the kernel writes, and of an array that warps share, it
-   moves all accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
+   elements further on, all else in them is alike, and nothing looks across lanes, but in two ways, of heads of D features:
+   a score of each head, repeated for its features (Spread), which lane l has from lane 4 l / D for all its four; and sums
+   of the features of each head (cuda_sums.c). Heads of 16 features and more, whose scores are scalars of their own, stay
+   as they are. Of a buffer that the kernel writes, and of an array that warps share, it moves all accesses so or none:
+   then each lane still reads what it wrote itself. No bit changes. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
-#include "codegen/cuda_memory.h"
+#include "codegen/cuda_sums.h"
 
-enum { MOST = 4, MOST_DEALT = CUDA_LANES };
+enum { MOST = CUDA_MOST_WIDE, MOST_DEALT = CUDA_LANES };
 
 typedef struct Access { /* whole vectors of a buffer, or of an array that the warps of a block share */
     KirId id, base;     /* base: KIR_NONE where the index is a constant */
     int64_t offset;
 } Access;
 
+typedef struct Spread { /* lanes of a vector, each `times` times: 16 in all */
+    KirId from;
+    int64_t first, times;
+} Spread;
+
 typedef struct Finder {
     const KirKernel *k;
+    CudaSums sums;
     Arena *a;
     KirId *of;                     /* [ins.n] forest of values that meet */
     bool *fixed;                   /* [ins.n] by root: something looks across lanes, or no access of it can move */
@@ -35,7 +43,8 @@ typedef struct Finder {
     VEC(Access) accesses, scalars; /* scalars: loads of them from what nothing writes in between */
     uint32_t *block, *order;       /* [ins.n] where it stands */
     KirId *sequence;               /* [n_ordered] by order, from 1 on */
-    KirId *twin;                   /* [ins.n] room of is_alike */
+    KirId (*twin)[MOST];           /* [ins.n] of set 0: what does the same in set q */
+    bool *own;                     /* [ins.n] arrays in registers, of whole vectors alone */
     uint32_t n_blocks, n_ordered;
     uint32_t *behind, *behind_set; /* [ins.n] order of the last block or barrier before it; of the last one or `set` */
     uint32_t last_bar, last_set;   /* the same, of all so far */
@@ -109,11 +118,17 @@ static bool is_same_memory(const KirIns *x, const KirIns *y)
     return x->buf == y->buf && (x->buf != KIR_NONE || x->alloc == y->alloc);
 }
 
+/* A vector that only moves whole, as a register does. */
+static bool is_whole_access(const KirIns *x)
+{
+    return x->op != KIR_gather && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+}
+
 static bool may_move(const Finder *f, const KirIns *x)
 {
     bool own = x->buf == KIR_NONE ? is_shared(f, x) : f->k->params.data[x->buf].restrict_;
     bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    return own && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+    return own && floats && is_whole_access(x);
 }
 
 /* A float of a buffer that is only read, or of a shared array. */
@@ -123,11 +138,28 @@ static bool is_scalar_load(const Finder *f, const KirIns *x)
            (x->type.base == KIR_F32 || x->type.base == KIR_F64);
 }
 
+/* Accesses to a place in registers meet there. */
+static void visit_own(Finder *f, KirId id)
+{
+    const KirIns *x = &f->k->ins.data[id];
+    if (x->op == KIR_store && !is_uniform(f->k, x->args[1])) meet(f, id, x->args[1]);
+    for (uint32_t at = 1; at < f->order[id]; at++) {
+        KirId other = f->sequence[at];
+        const KirIns *y = &f->k->ins.data[other];
+        if (!cuda_is_access(y) || y->buf != KIR_NONE || y->alloc != x->alloc) continue;
+        if (access_of(f, other).offset == access_of(f, id).offset) meet(f, other, id);
+    }
+}
+
 static void visit_access(Finder *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
+    if (x->buf == KIR_NONE && f->own[x->alloc]) {
+        visit_own(f, id);
+        return;
+    }
     if (is_scalar_load(f, x)) VEC_PUSH(f->a, &f->scalars, access_of(f, id));
-    if (x->op != KIR_gather && may_move(f, x)) {
+    if (may_move(f, x)) {
         VEC_PUSH(f->a, &f->accesses, access_of(f, id));
         if (x->op == KIR_store && !is_uniform(f->k, x->args[1])) meet(f, id, x->args[1]);
         return;
@@ -137,9 +169,23 @@ static void visit_access(Finder *f, KirId id)
     if (!is_uniform(f->k, id)) f->fixed[root(f, id)] = true;
 }
 
+static bool is_spread(const KirKernel *k, KirId id, Spread *s)
+{
+    const KirIns *x = &k->ins.data[id], *part = &k->ins.data[x->args[0]];
+    if (x->op != KIR_repeat || !is_whole(x->type) || part->op != KIR_part) return false;
+    *s = (Spread){part->args[0], part->i, x->i};
+    return part->type.lanes * x->i == CUDA_LANES;
+}
+
 static void visit(Finder *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
+    Spread spread;
+    if (f->sums.inner[id] || is_spread(f->k, id, &spread)) return;
+    if (f->sums.of[id]) {
+        f->fixed[root(f, id)] = true;
+        return;
+    }
     if (cuda_is_access(x)) {
         visit_access(f, id);
         return;
@@ -154,7 +200,7 @@ static void visit(Finder *f, KirId id)
     }
 }
 
-static void visit_block(Finder *f, const KirBlock *b)
+static void number_block(Finder *f, const KirBlock *b)
 {
     uint32_t block = f->n_blocks++;
     for (uint32_t i = 0; i < b->ins.n; i++) {
@@ -163,9 +209,8 @@ static void visit_block(Finder *f, const KirBlock *b)
         f->order[id] = ++f->n_ordered;
         f->sequence[f->n_ordered] = id;
         f->block[id] = block;
-        visit(f, id);
-        visit_block(f, &x->body);
-        visit_block(f, &x->other);
+        number_block(f, &x->body);
+        number_block(f, &x->other);
         if (x->body.ins.n || x->op == KIR_barrier) f->last_bar = f->n_ordered;
         if (x->op == KIR_set) f->last_set = f->n_ordered;
         f->behind[id] = f->last_bar;
@@ -257,14 +302,32 @@ static bool next_of(Finder *f, KirId r, uint32_t *at)
     return false;
 }
 
-/* Whether set b does what set a does, instruction by instruction, with the same scalars, to what lies `by` elements
-   further on. */
-static bool is_alike(Finder *f, KirId a, KirId b, int64_t by)
+/* Whether a register has one value where the lanes u and v are taken from it and where they are repeated. */
+static bool is_steady(const Finder *f, KirId u, KirId v)
 {
-    KirId *twin = f->twin;
+    KirId all[] = {f->k->ins.data[u].args[0], f->k->ins.data[v].args[0], u, v};
+    for (unsigned i = 1; i < 4; i++)
+        if (f->block[all[i]] != f->block[all[0]] || f->behind_set[all[i]] != f->behind_set[all[0]]) return false;
+    return true;
+}
+
+/* Whether v repeats lanes that lie `by` features behind those of u, and the n features of a lane have one of them. */
+static bool spreads_on(const Finder *f, KirId u, KirId v, int64_t by, unsigned n)
+{
+    Spread s, t;
+    bool both = is_spread(f->k, u, &s) && is_spread(f->k, v, &t);
+    if (!both || s.from != t.from || t.first != s.first + by / s.times || s.times % n) return false;
+    return f->k->ins.data[s.from].op != KIR_var || is_steady(f, u, v);
+}
+
+/* Whether set b, the q-th of n, does what set a does, instruction by instruction, with the same scalars, to what lies q
+   vectors further on. */
+static bool is_alike(Finder *f, KirId a, KirId b, unsigned q, unsigned n)
+{
     const KirIns *ins = f->k->ins.data;
+    int64_t by = (int64_t)q * CUDA_LANES;
     uint32_t i = 0, j = 0;
-    ICE_UNLESS(a != b && by > 0); /* two sets, one behind the other */
+    ICE_UNLESS(a != b && q < n); /* two sets, one behind the other */
     for (;;) {
         bool more = next_of(f, a, &i);
         if (next_of(f, b, &j) != more) return false;
@@ -275,7 +338,11 @@ static bool is_alike(Finder *f, KirId a, KirId b, int64_t by)
                     x->f == y->f && x->buf == y->buf && (!cuda_is_access(x) || is_same_memory(x, y)) &&
                     f->block[u] == f->block[v];
         if (!same) return false;
-        twin[u] = v;
+        f->twin[u][q] = v;
+        if (x->op == KIR_repeat) {
+            if (!spreads_on(f, u, v, by, n)) return false;
+            continue;
+        }
         if (cuda_is_access(x)) {
             Access p = access_of(f, u), q = access_of(f, v);
             if (p.base != q.base || q.offset != p.offset + by) return false;
@@ -283,7 +350,48 @@ static bool is_alike(Finder *f, KirId a, KirId b, int64_t by)
         for (unsigned k = cuda_is_access(x) ? 1 : 0; k < kir_ops[x->op].n_args; k++) {
             bool one = is_uniform(f->k, x->args[k]);
             if (one != is_uniform(f->k, y->args[k])) return false;
-            if (one ? !is_same_scalar(f, x->args[k], y->args[k]) : twin[x->args[k]] != y->args[k]) return false;
+            if (one ? !is_same_scalar(f, x->args[k], y->args[k]) : f->twin[x->args[k]][q] != y->args[k]) return false;
+        }
+    }
+}
+
+/* Whether each sum of these sets takes all of them in, in their order; takes these. */
+static bool sums_go_along(Finder *f, const KirId *r, unsigned n, bool take, CudaWide *out)
+{
+    for (uint32_t i = 0; i < f->sums.all.n; i++) {
+        const CudaSum *x = &f->sums.all.data[i];
+        unsigned in_order = 0, any = 0;
+        for (unsigned p = 0; p < x->n; p++)
+            for (unsigned q = 0; q < n; q++) {
+                bool here = root(f, x->in[p]) == r[q];
+                any += here, in_order += here && p == q;
+            }
+        if (!any) continue;
+        if (x->n != n || in_order != n || any != n) return false;
+        if (!take) continue;
+        out->n[x->result] = (uint8_t)n, out->each[x->result] = x->each, out->at[x->result] = x->result;
+        memcpy(out->all[x->result], x->in, sizeof x->in);
+        for (KirId id = 0; id < f->k->ins.n; id++) out->idle[id] |= f->sums.inner[id] == i + 1;
+    }
+    return true;
+}
+
+/* The repeated lanes of set 0 and of its twins: one value, computed where the first of them stood. */
+static void take_spreads(Finder *f, KirId r, unsigned n, CudaWide *out)
+{
+    Spread s;
+    for (KirId id = 0; id < f->k->ins.n; id++) {
+        if (root(f, id) != r || !is_spread(f->k, id, &s)) continue;
+        f->twin[id][0] = id;
+        KirId at = id;
+        for (unsigned q = 1; q < n; q++)
+            if (f->order[f->twin[id][q]] < f->order[at]) at = f->twin[id][q];
+        for (unsigned q = 0; q < n; q++) {
+            KirId one = f->twin[id][q];
+            ICE_UNLESS(!out->n[one] && f->block[one] == f->block[at]);
+            out->n[one] = (uint8_t)n, out->place[one] = (uint8_t)q, out->at[one] = at;
+            memcpy(out->all[one], f->twin[id], n * sizeof *f->twin[id]);
+            out->idle[f->k->ins.data[one].args[0]] = true;
         }
     }
 }
@@ -299,9 +407,10 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
         if (f->fixed[r[q]] || out->n[y->id] || count(f, r[q]) != count(f, r[0])) return false;
         for (unsigned p = 0; p < q; p++)
             if (r[p] == r[q]) return false;
-        if (q && !is_alike(f, r[0], r[q], (int64_t)q * CUDA_LANES)) return false;
+        if (q && !is_alike(f, r[0], r[q], q, n)) return false;
     }
-    for (unsigned turn = 0; turn < 2; turn++) /* looks, then takes */
+    for (unsigned turn = 0; turn < 2; turn++) { /* looks, then takes */
+        if (!sums_go_along(f, r, n, turn, out)) return false;
         for (uint32_t i = 0; i < f->accesses.n; i++) {
             const Access *y = &f->accesses.data[i];
             if (root(f, y->id) != r[0]) continue;
@@ -315,6 +424,8 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
                 memcpy(out->all[all[q]], all, sizeof all);
             }
         }
+    }
+    take_spreads(f, r[0], n, out);
     return true;
 }
 
@@ -380,8 +491,19 @@ static void join_dealt(const Finder *f, CudaWide *out)
         if (!out->n[f->scalars.data[i].id]) join_scalars(f, &f->scalars.data[i], MOST_DEALT, out);
 }
 
-CudaWide cuda_wide(Arena *a, const KirKernel *k)
+/* Parts of vectors that something else reads as well are computed. Users have the greater ids. */
+static void wake(const KirKernel *k, CudaWide *w)
 {
+    for (KirId id = k->ins.n; id-- > 0;)
+        for (unsigned i = 0; i < kir_ops[k->ins.data[id].op].n_args && !w->idle[id]; i++) {
+            KirId arg = k->ins.data[id].args[i];
+            if (k->ins.data[arg].op == KIR_part && !w->n[id]) w->idle[arg] = false;
+        }
+}
+
+CudaWide cuda_wide(Arena *a, const CudaMemory *m)
+{
+    const KirKernel *k = m->k;
     uint32_t n = k->ins.n;
     Finder f = {.k = k,
                 .a = a,
@@ -390,18 +512,28 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 .barred = ARENA_ARRAY(a, bool, cuda_n_objects(k)),
                 .order = ARENA_ARRAY(a, uint32_t, n),
                 .sequence = ARENA_ARRAY(a, KirId, n + 1),
-                .twin = ARENA_ARRAY(a, KirId, n),
+                .twin = (KirId(*)[MOST])ARENA_ARRAY(a, KirId, n * MOST),
+                .own = ARENA_ARRAY(a, bool, n),
                 .block = ARENA_ARRAY(a, uint32_t, n),
                 .behind = ARENA_ARRAY(a, uint32_t, n),
                 .behind_set = ARENA_ARRAY(a, uint32_t, n)};
     for (KirId i = 0; i < n; i++) f.of[i] = i;
-    visit_block(&f, &k->body);
+    number_block(&f, &k->body);
+    f.sums = cuda_sums(a, k, f.block);
+    for (KirId i = 0; i < n; i++) f.own[i] = k->ins.data[i].op == KIR_alloc && m->place[i] == CUDA_REGISTERS;
+    for (KirId i = 0; i < n; i++) {
+        const KirIns *x = &k->ins.data[i];
+        if (cuda_is_access(x) && x->buf == KIR_NONE && !is_whole_access(x)) f.own[x->alloc] = false;
+    }
+    for (uint32_t at = 1; at <= f.n_ordered; at++) visit(&f, f.sequence[at]);
     CudaWide w;
     do {
         w = (CudaWide){.n = ARENA_ARRAY(a, uint8_t, n),
                        .place = ARENA_ARRAY(a, uint8_t, n),
                        .all = (KirId(*)[MOST_DEALT])ARENA_ARRAY(a, KirId, n * MOST_DEALT),
-                       .at = ARENA_ARRAY(a, KirId, n)};
+                       .at = ARENA_ARRAY(a, KirId, n),
+                       .each = ARENA_ARRAY(a, uint8_t, n),
+                       .idle = ARENA_ARRAY(a, bool, n)};
         for (unsigned wide = MOST; wide > 1; wide /= 2)
             for (uint32_t i = 0; i < f.accesses.n; i++) {
                 const Access *x = &f.accesses.data[i];
@@ -409,6 +541,7 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 renumber(&f, x, wide, &w);
             }
     } while (bar_mixed(&f, &w));
+    wake(k, &w);
     for (unsigned wide = MOST; wide > 1; wide /= 2) {
         if (wide < MOST) join_dealt(&f, &w);
         for (uint32_t i = 0; i < f.scalars.n; i++) {

@@ -5,6 +5,7 @@
 #include "base/ice.h"
 #include "codegen/c_text.h"
 #include "codegen/cuda_memory.h"
+#include "codegen/cuda_ahead.h"
 #include "codegen/cuda_turns.h"
 #include "codegen/cuda_wide.h"
 #include <math.h>
@@ -21,7 +22,10 @@ typedef struct Cuda {
     const char *order;      /* the last parameter: order, or parts */
     KirId few;              /* the open loop whose last turn may run again, where `on` is false; or KIR_NONE */
     const char *on;
-    bool told; /* for the shim: turns of loops say that they begin */
+    bool *shuffled;      /* [ins.n] what takes numbers of other lanes */
+    CudaAhead ahead;     /* of the open loop: these loads are there */
+    const char **arrays; /* [ins.n] of such a load, an element for each turn */
+    bool told;           /* for the shim: turns of loops say that they begin */
 } Cuda;
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
@@ -37,10 +41,22 @@ static const char *elem(KirBase base)
 
 /* ---- what the shim is told ---- */
 
+/* Of sums of the lanes of n vectors: each halving of lanes is two for each vector, one within a lane one. */
+static unsigned instructions_of_sums(unsigned n, unsigned each)
+{
+    unsigned count = n - 1 + (each > n);
+    for (; each > n; each /= 2) count += 2 * n;
+    return count;
+}
+
 /* Instructions of a GPU: a fold of 16 lanes halves 4 times and hands out its result; what has no unit of its own is a
    short program. Estimates. */
-static unsigned instructions_of(const KirIns *x)
+static unsigned instructions_of(const Cuda *k, KirId id)
 {
+    const KirIns *x = ins(&k->c, id);
+    const CudaWide *w = &k->wide;
+    if (w->each[id]) return instructions_of_sums(w->n[id], w->each[id]);
+    if (w->idle[id] || (x->op == KIR_repeat && w->n[id] && w->at[id] != id)) return 0;
     switch (x->op) {
     case KIR_param:
     case KIR_const:
@@ -80,7 +96,7 @@ static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
     bool other = id != KIR_NONE && b == &ins(&k->c, id)->other;
     ICE_UNLESS(id == KIR_NONE || other || b == &ins(&k->c, id)->body);
     unsigned n = loop ? 2 : 0; /* the next turn's number is compared */
-    for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(ins(&k->c, b->ins.data[i]));
+    for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(k, b->ins.data[i]);
     const char *again = id != KIR_NONE && k->few == id ? arena_printf(k->c.arena, ", !%s", k->on) : "";
     if (k->told)
         c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !has_loop(k, b), again);
@@ -181,9 +197,35 @@ static bool shuffles(const KirKernel *k, const KirIns *x)
     }
 }
 
+/* Lanes of a vector repeated for n vectors at once, whose lane l has features n l to n l + n - 1. */
+static CText repeated_for_all(CKernel *c, KirId id)
+{
+    const CudaWide *w = &((Cuda *)c)->wide;
+    const KirIns *part = ins(c, ins(c, w->all[id][0])->args[0]);
+    int64_t lanes = ins(c, id)->i / w->n[id];
+    const char *from = c_operand(c, part->args[0]).text;
+    const char *first = part->i ? arena_printf(c->arena, "%lld + ", (long long)part->i) : "";
+    const char *by = lanes > 1 ? arena_printf(c->arena, " / %lld", (long long)lanes) : "";
+    ICE_UNLESS(lanes >= 1); /* a lane's features have one number */
+    return c_printf(c, BIND_CALL, "gnn::lane(%s, %sl%s)", from, first, by);
+}
+
+/* Sums of `each` features of n vectors, of which lane l has n in a row. */
+static CText sums_of_all(CKernel *c, KirId id)
+{
+    const CudaWide *w = &((Cuda *)c)->wide;
+    StrBuf b = {.arena = c->arena};
+    for (unsigned q = 0; q < w->n[id]; q++) strbuf_printf(&b, "%s%s", q ? ", " : "", c_operand(c, w->all[id][q]).text);
+    return c_printf(c, BIND_CALL, "gnn::sums<%u>(%s)", w->each[id], strbuf_cstr(&b));
+}
+
 static CText shuffled(CKernel *c, const KirIns *x)
 {
     unsigned n = type_of(c, x->args[0]).lanes;
+    KirId id = (KirId)(x - c->w->k->ins.data);
+    const Cuda *k = (const Cuda *)c;
+    if (k->moved[id]) return (CText){k->moved[id], BIND_CALL};
+    if (k->wide.n[id]) return repeated_for_all(c, id);
     const char *v = c_arg(c, x, 0), *name = kir_ops[x->op].name;
     if (n == 1) return c_operand(c, x->args[0]);
     switch (x->op) {
@@ -363,6 +405,7 @@ static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
 static CText expr(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
+    if (((Cuda *)c)->wide.each[id]) return sums_of_all(c, id);
     switch (x->op) {
     case KIR_const:
     case KIR_iconst: return number(c, x->type, x->f, x->i);
@@ -414,7 +457,23 @@ static bool alone(void *ctx, const KirKernel *k, KirId id)
     const KirIns *x = &k->ins.data[id];
     const CudaWide *w = &((Cuda *)ctx)->wide;
     if (x->op == KIR_load && w->n[id] && (w->at[id] == id || w->n[id] == CUDA_LANES)) return true;
+    if (w->each[id]) return true;
+    if (x->op == KIR_repeat && w->n[id]) return w->at[id] == id;
     return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
+}
+
+/* Whether what stands before the turn's other instructions is all that wants it. */
+static bool is_done(const Cuda *k, KirId id) { return k->ahead.any && k->ahead.wanted[id] && !k->ahead.later[id]; }
+
+static void cuda_value(void *ctx, const KirWalk *w, KirId id)
+{
+    CKernel *c = ctx;
+    Cuda *k = ctx;
+    const CudaWide *wide = &k->wide;
+    if (wide->idle[id] || is_done(k, id)) return;
+    c_value(c, w, id);
+    if (ins(c, id)->op != KIR_repeat || !wide->n[id] || wide->at[id] != id) return;
+    for (unsigned q = 0; q < wide->n[id]; q++) k->moved[wide->all[id][q]] = c->names[id];
 }
 
 static void cuda_load(void *ctx, const KirWalk *w, KirId id)
@@ -422,8 +481,9 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
     CKernel *c = ctx;
     Cuda *k = ctx;
     const CudaWide *wide = &k->wide;
+    if (is_done(k, id)) return;
     meet_for(k, ins(c, id));
-    if (wide->n[id] && wide->at[id] == id) {
+    if (wide->n[id] && wide->at[id] == id && !(k->ahead.any && k->ahead.wanted[id])) {
         bool dealt = wide->n[id] == CUDA_LANES;
         const char *type = dealt ? elem(kir_memory_base(w->k, ins(c, id))) : wide_type(c, id);
         const char *all = c_fresh_name(c, "all");
@@ -518,10 +578,79 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
     if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
 }
 
+/* ---- loads ahead ---- */
+
+/* A load that stands ahead for what stands behind: alone, or the first of those that come with it. */
+static bool is_kept(const Cuda *k, const KirWalk *w, KirId id)
+{
+    const CudaWide *wide = &k->wide;
+    bool kept = k->ahead.later[id] || wide->n[id];
+    bool loads = ins(&k->c, id)->op == KIR_load || ins(&k->c, id)->op == KIR_gather;
+    return w->facts[id].live && k->ahead.wanted[id] && loads && kept && (!wide->n[id] || wide->at[id] == id);
+}
+
+static const char *ahead_type(Cuda *k, KirId id)
+{
+    return k->wide.n[id] ? wide_type(&k->c, id) : elem(ins(&k->c, id)->type.base);
+}
+
+/* A load into a variable of its own, or into the array that is there, at `turn`. */
+static void load_ahead(Cuda *k, KirId id, const char *turn)
+{
+    CKernel *c = &k->c;
+    const CudaWide *wide = &k->wide;
+    unsigned n = wide->n[id];
+    const char *type = ahead_type(k, id);
+    const char *value = n ? arena_printf(c->arena, "*(const %s *)%s", type, wide_place(c, id))
+                          : load(c, ins(c, id)).text;
+    const char *to = turn ? arena_printf(c->arena, "%s[%s]", k->arrays[id], turn)
+                          : c_fresh_name(c, n ? "all" : "ahead");
+    if (turn) c_line(c, "%s = %s;", to, value);
+    else c_line(c, "const %s %s = %s;", type, to, value);
+    for (unsigned q = 0; q < n; q++) {
+        KirId one = wide->all[id][q];
+        k->moved[one] = from_memory(c, ins(c, one), arena_printf(c->arena, "%s.%c", to, "xyzw"[q]));
+        c->names[one] = k->moved[one];
+    }
+    if (!n) c->names[id] = k->moved[id] = to;
+}
+
+/* The loads of a turn that come first, and what they are made of. */
+static void write_ahead(Cuda *k, const KirWalk *w, const KirBlock *b, const char *turn)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirId id = b->ins.data[i];
+        if (is_kept(k, w, id)) load_ahead(k, id, turn);
+        else if (k->ahead.wanted[id] && !k->wide.n[id] && !w->facts[id].fold) c_value(&k->c, w, id);
+    }
+}
+
+/* Those of n turns: a loop before that of the turns. */
+static void write_turns_ahead(Cuda *k, const KirWalk *w, KirId id, const char *next, const char *turn, uint32_t n)
+{
+    CKernel *c = &k->c;
+    const KirBlock *b = &ins(c, id)->body;
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirId load = b->ins.data[i];
+        if (!is_kept(k, w, load)) continue;
+        k->arrays[load] = c_fresh_name(c, k->wide.n[load] ? "all" : "ahead");
+        c_line(c, "    %s %s[%u];", ahead_type(k, load), k->arrays[load], n);
+    }
+    c_line(c, "    #pragma unroll");
+    c_line(c, "    for (int %s = 0; %s < %u; %s++) {", turn, turn, n, turn);
+    c->indent += 2;
+    c_line(c, "%s", next);
+    if (k->told) c_line(c, "ShimTurn shim_turn(0u, %u, 1, !%s);", id, k->on);
+    write_ahead(k, w, b, turn);
+    c->indent -= 2;
+    c_line(c, "    }");
+}
+
 /* A loop over as many elements as memory says, which are few in most rows: n turns at once, whose loads are on their way together.
    Where fewer are left the last one comes again: what it loads is there, what it stores in private arrays is what they
    hold, and registers keep what they have. */
-static void begin_few(Cuda *k, const char *i, const char *from, const char *end, const char *set_end, uint32_t n)
+static void begin_few(Cuda *k, const KirWalk *w, const char *i, const char *from, const char *end, const char *set_end,
+                      uint32_t n)
 {
     CKernel *c = &k->c;
     ICE_UNLESS(n > 1 && k->few != KIR_NONE); /* and no other such loop is open: it would have a loop in it */
@@ -529,11 +658,14 @@ static void begin_few(Cuda *k, const char *i, const char *from, const char *end,
     k->on = c_fresh_name(c, "on");
     c_line(c, "for (i64 %s = %s%s; %s < %s; %s += %u) {", first, from, set_end, first, end, first, n);
     c_line(c, "    const int %s = (int)gnn::min<i64>(%s - %s, %u);", left, end, first, n);
+    const char *on = arena_printf(c->arena, "const bool %s = %s < %s;", k->on, turn, left);
+    const char *next = arena_printf(c->arena, "const i64 %s = %s + (%s ? %s : %s - 1);", i, first, k->on, turn, left);
+    if (k->ahead.any) write_turns_ahead(k, w, k->few, arena_printf(c->arena, "%s %s", on, next), turn, n);
     c_line(c, "    #pragma unroll");
     c_line(c, "    for (int %s = 0; %s < %u; %s++) {", turn, turn, n, turn);
     c->indent++;
-    c_line(c, "    const bool %s = %s < %s;", k->on, turn, left);
-    c_line(c, "    const i64 %s = %s + (%s ? %s : %s - 1);", i, first, k->on, turn, left);
+    c_line(c, "    %s", on);
+    c_line(c, "    %s", next);
 }
 
 static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
@@ -561,6 +693,10 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     if (x->bind != KIR_SEQ && x->bind != KIR_UNROLL) {
         begin_parallel(k, x, from, to, id);
         tell_turn(k, id, &x->body);
+        k->ahead = cuda_ahead(c->arena, w, &k->wide, k->shuffled, x);
+        c->indent++;
+        if (k->ahead.any) write_ahead(k, w, &x->body, NULL);
+        c->indent--;
         return;
     }
     const char *i = c_name_loop(c, id), *end = to;
@@ -572,7 +708,8 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     CudaTurns turns = x->bind == KIR_UNROLL ? (CudaTurns){16, false} : cuda_turns(w, &k->wide, x);
     if (turns.few) {
         k->few = id;
-        begin_few(k, i, from, end, set_end, turns.n);
+        k->ahead = cuda_ahead(c->arena, w, &k->wide, k->shuffled, x);
+        begin_few(k, w, i, from, end, set_end, turns.n);
     } else {
         if (turns.n > 1) c_line(c, "#pragma unroll %u", turns.n);
         c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
@@ -608,6 +745,7 @@ static void cuda_end_for(void *ctx, const KirWalk *w, KirId id)
         c_line(&k->c, "}");
         k->c.indent--, k->few = KIR_NONE;
     }
+    k->ahead.any = false;
     restore(k);
     c_close(ctx, w, id);
 }
@@ -700,7 +838,7 @@ static void cuda_end_kernel(void *ctx, const KirWalk *w)
 static const Emitter emitter = {
     .begin_kernel = cuda_begin_kernel,
     .end_kernel = cuda_end_kernel,
-    .value = c_value,
+    .value = cuda_value,
     .load = cuda_load,
     .gather = cuda_load,
     .store = cuda_store,
@@ -764,12 +902,15 @@ static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, bo
                 .wraps = find_wraps(a, k),
                 .loaded = touched,
                 .stored = touched + cuda_n_objects(k),
-                .wide = cuda_wide(a, k),
+                .wide = cuda_wide(a, &m),
                 .moved = ARENA_ARRAY(a, const char *, k->ins.n),
                 .of_part = of_part,
                 .few = KIR_NONE,
                 .told = told};
     ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
+    ctx.shuffled = ARENA_ARRAY(a, bool, k->ins.n);
+    ctx.arrays = ARENA_ARRAY(a, const char *, k->ins.n);
+    for (KirId id = 0; id < k->ins.n; id++) ctx.shuffled[id] = shuffles(k, &k->ins.data[id]) || ctx.wide.each[id];
     kir_walk(a, k, &emitter, &ctx);
 }
 

@@ -112,4 +112,17 @@ GNN_FOLDS(hmul, mul)
 GNN_FOLDS(hmax, max)
 GNN_FOLDS(hmin, min)
 
+/* Sums of `each` numbers of 16 n in a row, of which lane l has n from n l on: sum i is lane i's. Halving, as above. */
+template <int each, class T> static __device__ inline T sums(T a, T b)
+{
+    for (int d = each / 4; d; d /= 2) a = a + down(a, d), b = b + down(b, d);
+    return each == 2 ? a + b : lane(a + b, threadIdx.x % 16 * (each / 2));
+}
+template <int each, class T> static __device__ inline T sums(T a, T b, T c, T d)
+{
+    for (int s = each / 8; s; s /= 2) a = a + down(a, s), b = b + down(b, s), c = c + down(c, s), d = d + down(d, s);
+    a = a + c, b = b + d;
+    return each == 4 ? a + b : lane(a + b, threadIdx.x % 16 * (each / 4));
+}
+
 } // namespace gnn

@@ -447,6 +447,8 @@ void emit_end(Emit *e)
     e->scopes.n--;
 }
 
+void emit_barrier(Emit *e) { emit_ins(e, (KirIns){.op = KIR_barrier, .buf = KIR_NONE, .alloc = KIR_NONE}); }
+
 /* ---- expansions ----------------------------------------------------------------------------------- */
 
 static KirId expand_at(Emit *e, KirId x, KirId y, KirId (*one)(KirBuilder *, KirType, KirId),

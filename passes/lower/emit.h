@@ -65,6 +65,7 @@ void emit_else(Emit *e);
 void emit_loop(Emit *e);
 void emit_break_if(Emit *e, KirId cond);
 void emit_end(Emit *e);
+void emit_barrier(Emit *e); /* all warps of the block meet */
 
 /* An expansion written against the plain builder, placed where its operands allow. */
 KirId emit_expand(Emit *e, KirId (*expand)(KirBuilder *, KirType, KirId), KirId x);

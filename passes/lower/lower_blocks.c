@@ -16,9 +16,7 @@
    merged. What sums take in is computed by strips of rows: all warps compute one together into an array that they share,
    and each takes its tile's part in from there.
 
-   Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads; or a block for each vector
-   of columns, whose warps merge subtrees. Never cuts a sum in
-   another place than the leaves. */
+   Then the blocks' sums by the same rule (lower_tree.c). Never cuts a sum in another place than the leaves. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -32,18 +30,6 @@ typedef struct Blocks {
     unsigned n;
     KirId first, last; /* rows of the leaf */
 } Blocks;
-typedef struct Leaf { /* of a block, or a block among all */
-    KirId index, is_last;
-    KirId merged; /* the levels, as bits, at which it takes in what waits */
-} Leaf;
-typedef struct Merging { /* acc[i] takes in what waits at the leaf's levels */
-    const Leaf *leaf;
-    KirOpcode op;
-    KirId *acc;
-    unsigned n;
-    KirId (*waiting)(Lower *l, KirId level, unsigned i, const void *user);
-    const void *user;
-} Merging;
 typedef struct Block {
     KirId index, first, last; /* rows [first, last) */
     KirId leaf_rows, levels;
@@ -52,7 +38,7 @@ typedef struct Block {
 typedef struct Tile { /* of a sum */
     const Sum *sum;
     const Block *block;
-    const Leaf *leaf;
+    const TreeLeaf *leaf;
     const Point *points;
 } Tile;
 typedef struct Taking { /* a sum takes rows in */
@@ -63,45 +49,6 @@ typedef struct Taking { /* a sum takes rows in */
     bool shared;        /* a strip whose operands warps share */
     KirId later, last;  /* of these, i1: not the leaf's first strip; its last one */
 } Taking;
-
-/* Of group g's blocks. */
-static PlanCount blocks_count(const FusedFunc *f, uint32_t g, PlanCountKind kind)
-{
-    return (PlanCount){
-        .kind = kind, .space = f->groups.data[g].space, .block = ORDER_LEAF, .max = f->tiles->group[0][g].blocks};
-}
-
-/* ---- the tree ------------------------------------------------------------------------------------------------ */
-
-/* Bits of the levels at which leaf `index` is merged: the ones that it ends in; of the last one all, which moves up
-   where it has no neighbour. */
-static Leaf leaf_of(Lower *l, KirId index, KirId n)
-{
-    Emit *e = &l->e;
-    KirId one = emit_index(e, 1), next = emit_op2(e, KIR_add, index, one);
-    Leaf x = {.index = index, .is_last = emit_op2(e, KIR_eq, next, n)};
-    x.merged = emit_select(e, x.is_last, index, emit_op2(e, KIR_lshr, emit_op2(e, KIR_xor, index, next), one));
-    return x;
-}
-
-/* acc[i] = what waits + acc[i], level by level. Returns the number of levels, of a leaf that is not the last. */
-static KirId merge_levels(Lower *l, const Merging *x)
-{
-    Emit *e = &l->e;
-    KirId zero = emit_index(e, 0), one = emit_index(e, 1);
-    KirId level = emit_var(e, "level", zero), left = emit_var(e, "left", x->leaf->merged);
-    emit_loop(e);
-    emit_break_if(e, emit_op2(e, KIR_eq, left, zero));
-    emit_if(e, emit_op2(e, KIR_eq, emit_op2(e, KIR_and, left, one), one));
-    for (unsigned i = 0; i < x->n; i++)
-        emit_set(e, x->acc[i], emit_op2(e, x->op, x->waiting(l, level, i, x->user), x->acc[i]));
-    emit_end(e);
-    emit_set(e, level, emit_op2(e, KIR_add, level, one));
-    emit_set(e, left, emit_op2(e, KIR_lshr, left, one));
-    emit_end(e);
-    emit_freeze(e, level);
-    return level;
-}
 
 static KirId load_waiting(Lower *l, KirId level, unsigned i, const void *user)
 {
@@ -120,7 +67,7 @@ static void merge_points(Lower *l, const Tile *tile, const Point *p, unsigned n,
     x.points = p;
     KirOpcode op = sum_op(fused_op(l->f, x.sum->v)->op);
     if (!l->deal.n_warps) {
-        merge_levels(l, &(Merging){x.leaf, op, acc, n, load_waiting, &x});
+        tree_merge(l, &(TreeMerging){x.leaf, op, acc, n, load_waiting, &x});
         return;
     }
     KirId one = emit_index(e, 1), level = emit_for(e, emit_index(e, 0), x.block->levels, 1, KIR_SEQ, "levels");
@@ -265,8 +212,6 @@ static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
     }
 }
 
-static void meet(Lower *l) { emit_ins(&l->e, (KirIns){.op = KIR_barrier, .buf = KIR_NONE, .alloc = KIR_NONE}); }
-
 static void take_strips(Lower *l, const Blocks *b, int64_t rows)
 {
     Emit *e = &l->e;
@@ -288,7 +233,7 @@ static void take_whole(Lower *l, const Blocks *b)
 }
 
 /* The same of all sums, by warps, and what follows from a leaf. */
-static void take_merged(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
+static void take_merged(Lower *l, const Blocks *b, const Block *block, const TreeLeaf *leaf)
 {
     StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
     ICE_UNLESS(l->deal.n_warps && !l->staged.n);
@@ -302,7 +247,7 @@ static void take_merged(Lower *l, const Blocks *b, const Block *block, const Lea
 
 /* The same strip by strip: what the sums take in at these rows lies in memory that the warps share. The sums wait in their
    slot in between. A sum of nothing has a strip, too. */
-static void take_shared(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
+static void take_shared(Lower *l, const Blocks *b, const Block *block, const TreeLeaf *leaf)
 {
     Emit *e = &l->e;
     StageSpan rows = {.map = IR_NONE, .row = KIR_NONE, .lo = b->first, .hi = b->last, .longer = KIR_NONE};
@@ -311,9 +256,9 @@ static void take_shared(Lower *l, const Blocks *b, const Block *block, const Lea
     rows.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, rows.from, emit_index(e, l->stage_rows)), b->last);
     Taking x = {.rows = &rows, .shared = true};
     x.later = emit_op2(e, KIR_ne, rows.from, b->first), x.last = emit_op2(e, KIR_eq, rows.to, b->last);
-    meet(l); /* behind the last one that reads the strip before */
+    emit_barrier(e); /* behind the last one that reads the strip before */
     stage_shared(l, &rows);
-    meet(l);
+    emit_barrier(e);
     l->deal.next = 0;
     for (unsigned i = 0; i < b->n; i++) {
         Tile tile = {.sum = &b->sums[i], .block = block, .leaf = leaf};
@@ -337,7 +282,7 @@ static void merge_tile(Lower *l, const Point *p, unsigned n, void *user)
     }
 }
 
-static void merge_leaf(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
+static void merge_leaf(Lower *l, const Blocks *b, const Block *block, const TreeLeaf *leaf)
 {
     Emit *e = &l->e;
     l->deal.next = 0;
@@ -371,7 +316,7 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     bool staged = l->f->groups.data[l->g].inner.n;
     int64_t strip = staged ? l->s.staged : l->s.strip;
     if (staged) stage_begin(l);
-    Leaf leaf = leaf_of(l, emit_for(e, zero, n, 1, KIR_SEQ, "leaves"), n);
+    TreeLeaf leaf = tree_leaf(l, emit_for(e, zero, n, 1, KIR_SEQ, "leaves"), n);
     b->first = emit_op2(e, KIR_add, x->first, emit_op2(e, KIR_mul, leaf.index, x->leaf_rows));
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);
     KirId slot = emit_select(e, leaf.is_last, x->index, emit_op2(e, KIR_add, x->waiting, ones_at_end(l, leaf.index)));
@@ -436,232 +381,6 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     lower_finish(&l, "blocks");
 }
 
-/* ---- all blocks ---------------------------------------------------------------------------------------------- */
-
-enum {
-    MOST_LEVELS = 63,
-    TREE_WARPS = 32,
-    TREE_LEVELS = 14 /* of at most 2^14 blocks: in f64 32 warps have 60 KiB for them */
-};
-
-typedef struct Tree {
-    const IrOp *op;
-    uint32_t partials, out;
-    int64_t width;
-    KirId n_blocks, n_rows;
-    unsigned lanes, neighbours;
-    int64_t first_level; /* of those that merge_levels counts from 0 */
-    KirId array;         /* private, [levels][lanes] */
-    KirId subtrees;      /* KIR_NONE, or shared by warps, [TREE_WARPS][lanes]: sums of a subtree of each */
-} Tree;
-typedef struct Branch { /* n sums from `first` on: of blocks, or of warps' subtrees */
-    KirId first, n;
-    bool of_subtrees;
-} Branch;
-
-/* Element `at` of an array, or as many as the tree has lanes. */
-static KirIns tree_access(const Tree *t, KirOpcode op, KirId array, KirId at)
-{
-    return (KirIns){.op = op,
-                    .type = kir_type(kir_base_of(t->op->type.dtype), t->lanes),
-                    .args = {at, KIR_NONE, KIR_NONE},
-                    .buf = KIR_NONE,
-                    .alloc = array,
-                    .stride = 1};
-}
-
-/* Where the sums of place `i` of an array lie. */
-static KirId tree_place(Lower *l, const Tree *t, KirId i)
-{
-    return emit_op2(&l->e, KIR_mul, i, emit_index(&l->e, t->lanes));
-}
-
-/* What waits at a level. */
-static KirIns tree_waits(Lower *l, const Tree *t, KirOpcode op, KirId level)
-{
-    KirId at = tree_place(l, t, emit_op2(&l->e, KIR_add, level, emit_index(&l->e, t->first_level)));
-    return tree_access(t, op, t->array, at);
-}
-
-static KirId tree_waiting(Lower *l, KirId level, unsigned i, const void *user)
-{
-    (void)i;
-    return emit_ins(&l->e, tree_waits(l, user, KIR_load, level));
-}
-
-/* The sum of a leaf, or of a subtree, takes in what waits, and waits itself. */
-static void tree_take(Lower *l, const Tree *t, const Leaf *leaf, KirId sum)
-{
-    KirId level = merge_levels(l, &(Merging){leaf, sum_op(t->op->op), &sum, 1, tree_waiting, t});
-    KirIns store = tree_waits(l, t, KIR_store, level);
-    store.args[1] = sum;
-    emit_ins(&l->e, store);
-}
-
-/* Columns at.. (active) of a block's sum, or of a subtree's. */
-static KirId tree_load(Lower *l, const Tree *t, const Branch *b, KirId i, KirId at, unsigned active)
-{
-    Emit *e = &l->e;
-    if (b->of_subtrees) return emit_ins(e, tree_access(t, KIR_load, t->subtrees, tree_place(l, t, i)));
-    KirId from = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, i, emit_index(e, t->width)), at);
-    KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
-    return emit_load(e, lower_in(l, t->partials), type, from, active, 1);
-}
-
-/* Whole sets of neighbours, each a subtree: their loads do not wait for one another. Returns how many blocks they are. */
-static KirId tree_neighbours(Lower *l, Tree *t, const Branch *b, KirId at, unsigned active, KirId sum)
-{
-    Emit *e = &l->e;
-    KirId zero = emit_index(e, 0), one = emit_index(e, 1), each = emit_index(e, t->neighbours), x[32];
-    KirId n = emit_op2(e, KIR_div, b->n, each), rest = emit_op2(e, KIR_mul, n, each);
-    ICE_UNLESS(t->neighbours <= sizeof x / sizeof *x);
-    Leaf set = {.index = emit_for(e, zero, n, 1, KIR_SEQ, "sets of neighbours")};
-    KirId next = emit_op2(e, KIR_add, set.index, one);
-    KirId first = emit_op2(e, KIR_add, b->first, emit_op2(e, KIR_mul, set.index, each));
-    set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), b->n);
-    set.merged = emit_select(e, set.is_last, set.index,
-                             emit_op2(e, KIR_lshr, emit_op2(e, KIR_xor, set.index, next), one));
-    for (unsigned i = 0; i < t->neighbours; i++)
-        x[i] = tree_load(l, t, b, emit_op2(e, KIR_add, first, emit_index(e, i)), at, active);
-    t->first_level = 0;
-    for (unsigned left = t->neighbours; left > 1; left /= 2, t->first_level++)
-        for (unsigned i = 0; i < left / 2; i++) x[i] = emit_op2(e, sum_op(t->op->op), x[2 * i], x[2 * i + 1]);
-    emit_set(e, sum, x[0]);
-    tree_take(l, t, &set, sum);
-    emit_end(e);
-    t->first_level = 0;
-    return rest;
-}
-
-/* Columns at.. (active) of the sum of a branch: nothing's identity where it has no blocks. */
-static KirId tree_branch(Lower *l, Tree *t, const Branch *b, KirId at, unsigned active)
-{
-    Emit *e = &l->e;
-    KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
-    ICE_UNLESS(active >= 1 && active <= t->lanes);
-    KirId identity = sum_identity(l, sum_op(t->op->op), type);
-    KirId sum = emit_var(e, "sum", emit_splat(e, identity, t->lanes));
-    bool sets = t->neighbours > 1 && !b->of_subtrees;
-    KirId first = sets ? tree_neighbours(l, t, b, at, active, sum) : emit_index(e, 0);
-    Leaf leaf = leaf_of(l, emit_for(e, first, b->n, 1, KIR_SEQ, b->of_subtrees ? "subtrees" : "blocks"), b->n);
-    emit_set(e, sum, tree_load(l, t, b, emit_op2(e, KIR_add, b->first, leaf.index), at, active));
-    tree_take(l, t, &leaf, sum);
-    emit_end(e);
-    emit_freeze(e, sum);
-    return sum;
-}
-
-static void tree_store(Lower *l, const Tree *t, KirId at, KirId sum, unsigned active)
-{
-    Emit *e = &l->e;
-    KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
-    if (t->op->op == IR_OP_reduce_max || t->op->op == IR_OP_reduce_min) {
-        KirId empty = ir_dtype_is_float(t->op->type.dtype) ? emit_float(e, type, t->op->attr.f)
-                                                           : emit_int(e, type, (int64_t)t->op->attr.f);
-        sum = emit_select(e, emit_op2(e, KIR_eq, t->n_rows, emit_index(e, 0)), empty, sum);
-    }
-    emit_store(e, lower_out(l, t->out), at, sum, active, 1);
-}
-
-/* Where sums wait. */
-static void tree_array(Lower *l, Tree *t, unsigned levels)
-{
-    KirType elem = kir_type(kir_base_of(t->op->type.dtype), 1);
-    t->array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = elem, .i = levels * t->lanes});
-}
-
-/* Columns at.. of the sum of branch b: kept for the other warps as the subtree `warp`, or stored as the tree's (warp
-   KIR_NONE). The last columns may be fewer than the tree has lanes. */
-static void tree_columns(Lower *l, Tree *t, const Branch *b, KirId i, KirId warp)
-{
-    Emit *e = &l->e;
-    int64_t full = t->width / t->lanes, tail = t->width % t->lanes;
-    KirId at = tree_place(l, t, i);
-    if (tail && full) emit_if(e, emit_op2(e, KIR_lt, i, emit_index(e, full)));
-    for (int last = 0; last < 2; last++) {
-        unsigned active = last ? (unsigned)tail : t->lanes;
-        if (last && tail && full) emit_else(e);
-        if (last ? !tail : !full) continue;
-        KirId sum = tree_branch(l, t, b, at, active);
-        if (warp == KIR_NONE) {
-            tree_store(l, t, at, sum, active);
-            continue;
-        }
-        KirIns store = tree_access(t, KIR_store, t->subtrees, tree_place(l, t, warp));
-        store.args[1] = sum;
-        emit_ins(e, store);
-    }
-    if (tail && full) emit_end(e);
-}
-
-/* Each warp of a block sums up an aligned power of two of the tree's leaves, so many that there are warps enough; the
-   first one merges what they have. */
-static void tree_by_warps(Lower *l, Tree *t, KirId i)
-{
-    Emit *e = &l->e;
-    KirId zero = emit_index(e, 0), one = emit_index(e, 1), n_warps = emit_index(e, TREE_WARPS);
-    KirType elem = kir_type(kir_base_of(t->op->type.dtype), 1);
-    t->subtrees = emit_ins(e, (KirIns){.op = KIR_alloc, .type = elem, .i = TREE_WARPS * t->lanes, .shared = true});
-    KirId warp = emit_for(e, zero, n_warps, 1, KIR_WARP, NULL);
-    tree_array(l, t, TREE_LEVELS + 1);
-    KirId log2 = emit_var(e, "log2", zero), reached = emit_var(e, "reached", n_warps);
-    emit_loop(e);
-    emit_break_if(e, emit_op2(e, KIR_le, t->n_blocks, reached));
-    emit_set(e, log2, emit_op2(e, KIR_add, log2, one));
-    emit_set(e, reached, emit_op2(e, KIR_add, reached, reached));
-    emit_end(e);
-    emit_freeze(e, log2);
-    KirId size = emit_op2(e, KIR_shl, one, log2), first = emit_op2(e, KIR_shl, warp, log2);
-    KirId left = emit_op2(e, KIR_max, emit_op2(e, KIR_sub, t->n_blocks, first), zero);
-    tree_columns(l, t, &(Branch){first, emit_op2(e, KIR_min, size, left), false}, i, warp);
-    meet(l);
-    emit_if(e, emit_op2(e, KIR_eq, warp, zero));
-    KirId last = emit_op2(e, KIR_sub, emit_op2(e, KIR_add, t->n_blocks, size), one);
-    tree_columns(l, t, &(Branch){zero, emit_op2(e, KIR_ashr, last, log2), true}, i, KIR_NONE);
-    emit_end(e);
-    emit_end(e);
-}
-
-static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
-{
-    Lower l;
-    const Group *group = &lf->f->groups.data[g];
-    lower_begin(&l, lf, g);
-    l.root = x->v;
-    Emit *e = &l.e;
-    Tree t = {.op = fused_op(lf->f, x->v),
-              .partials = x->part.buffer,
-              .out = plan_value_buffer(lf, x->v),
-              .lanes = (unsigned)x->s.merged,
-              .neighbours = (unsigned)x->s.neighbours,
-              .subtrees = KIR_NONE};
-    t.width = ir_type_width(lf->f->m, &t.op->type);
-    lower_in(&l, t.partials);
-    lower_out(&l, t.out);
-    PlanCount n_blocks = blocks_count(lf->f, g, PLAN_BLOCKS);
-    bool by_warps = l.s.warps > 1 && n_blocks.max <= 1 << TREE_LEVELS;
-    t.n_blocks = lower_count(&l, n_blocks);
-    if (t.op->op == IR_OP_reduce_max || t.op->op == IR_OP_reduce_min)
-        t.n_rows = lower_count(&l, plan_count(lf->f->m, group->space));
-    l.step->extent = plan_const((t.width + t.lanes - 1) / t.lanes);
-    KirId i = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, by_warps ? KIR_BLOCK : KIR_THREADS,
-                       "columns");
-    if (by_warps) {
-        tree_by_warps(&l, &t, i);
-    } else {
-        tree_array(&l, &t, MOST_LEVELS);
-        tree_columns(&l, &t, &(Branch){emit_index(e, 0), t.n_blocks, false}, i, KIR_NONE);
-    }
-    emit_end(e);
-    l.step->grain = group_tile_of(&l)->second;
-    int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {.count = n_blocks, .bytes = bytes, .flops = t.width, .table = IR_NONE};
-    PlanCost result = {.count = plan_const(1), .bytes = bytes, .table = IR_NONE};
-    VEC_PUSH(l.arena, &l.step->cost, per_block);
-    VEC_PUSH(l.arena, &l.step->cost, result);
-    lower_finish(&l, "tree");
-}
-
 /* Where partials lie: as if each slot were a row of some space. */
 static Sum sum_of(LowerFunc *lf, uint32_t g, IrId v)
 {
@@ -684,5 +403,5 @@ void lower_blocks(LowerFunc *lf, uint32_t g)
     Blocks b = {.sums = ARENA_ARRAY(lf->ctx->stage, Sum, group->roots.n), .n = group->roots.n};
     for (unsigned i = 0; i < b.n; i++) b.sums[i] = sum_of(lf, g, group->roots.data[i]);
     lower_kernels(lf, g, sum_blocks, &b);
-    for (unsigned i = 0; i < b.n; i++) merge_blocks(lf, g, &b.sums[i]);
+    for (unsigned i = 0; i < b.n; i++) lower_tree(lf, g, b.sums[i].v, b.sums[i].part.buffer);
 }

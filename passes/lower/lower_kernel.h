@@ -251,6 +251,28 @@ typedef struct Partial { /* the sum over one leaf of rows */
 /* A strip of rows into the leaf's partial. */
 void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip);
 
+/* ---- trees of sums over all rows (lower_tree.c) ---- */
+typedef struct TreeLeaf { /* of a block, or a block among all */
+    KirId index, is_last;
+    KirId merged; /* the levels, as bits, at which it takes in what waits */
+} TreeLeaf;
+typedef struct TreeMerging { /* acc[i] takes in what waits at the leaf's levels */
+    const TreeLeaf *leaf;
+    KirOpcode op;
+    KirId *acc;
+    unsigned n;
+    KirId (*waiting)(Lower *l, KirId level, unsigned i, const void *user);
+    const void *user;
+} TreeMerging;
+/* Leaf `index` of n. The levels at which it is merged are the ones that it ends in; of the last one all, which moves up
+   where it has no neighbour. */
+TreeLeaf tree_leaf(Lower *l, KirId index, KirId n);
+/* acc[i] = what waits + acc[i], level by level. Returns the number of levels, of a leaf that is not the last. */
+KirId tree_merge(Lower *l, const TreeMerging *x);
+PlanCount blocks_count(const FusedFunc *f, uint32_t g, PlanCountKind kind); /* of group g's blocks */
+/* The kernel that merges the sums of g's blocks, rows of the buffer `partials`, to the value v. */
+void lower_tree(LowerFunc *lf, uint32_t g, IrId v, uint32_t partials);
+
 /* ---- sums of one walk (lower_reduce.c) ---- */
 typedef struct Acc { /* a sum over the rows of a map at one point */
     IrId v;

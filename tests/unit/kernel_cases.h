@@ -207,6 +207,24 @@ static inline const char *case_side_by_side(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
+static inline const char *case_heads(const CaseRunner *r, CaseOut *out)
+{
+    enum { ROWS = 12, ALL = 64 * ROWS, IN = 8, OUT = 11 };
+    static _Alignas(16) float x[IN][ALL], y[OUT][ALL];
+    RtArg args[IN + OUT + 1];
+    int64_t n[IN + OUT + 1] = {0};
+    uint64_t seed = 19;
+    memset(y, 0, sizeof y);
+    for (int i = 0; i < IN; i++)
+        for (int k = 0; k < ALL; k++) x[i][k] = (float)(case_random(&seed) - 0.5);
+    for (int i = 0; i < IN + OUT; i++) args[i] = (RtArg){.p = i < IN ? x[i] : y[i - IN]}, n[i] = ALL;
+    args[IN + OUT].i = ROWS;
+    const char *why = case_run(r, "heads", args, n, ROWS);
+    out->n = 0;
+    for (int i = 0; i < OUT; i++) case_keep(out, y[i], ALL);
+    return why;
+}
+
 /* ---- runners ---- */
 
 /* Which kernel has that name. */
@@ -228,7 +246,7 @@ static inline const char *case_run_slowly(void *ctx, const char *name, const RtA
 {
     const CaseSlow *s = ctx;
     const KirKernel *k = s->module->kernels.data[case_kernel(s->module, name)];
-    KirArg copy[16];
+    KirArg copy[24];
     memcpy(copy, args, k->params.n * sizeof *args);
     return kir_run(s->arena, k, copy, n_elems, lo, hi);
 }

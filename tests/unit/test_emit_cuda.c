@@ -57,6 +57,36 @@ static void test_case_behind(const char *before, const char *name, Case run)
 
 static void test_case(const char *name, Case run) { test_case_behind("", name, run); }
 
+static unsigned count_of(const char *text, const char *what)
+{
+    unsigned n = 0;
+    while ((text = strstr(text, what))) n++, text += strlen(what);
+    return n;
+}
+
+/* Four sums of heads are computed across lanes that have features in a row, and scores of eight heads come from one lane. */
+static void test_heads_text(void)
+{
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, "tests/kernel/heads.kir");
+    check_begin();
+    if (CHECK(m != NULL)) {
+        StrBuf text = {.arena = a};
+        emit_cuda_kernels((const KirKernel *const *)m->kernels.data, NULL, m->kernels.n, &text);
+        const char *kernel = strstr(strbuf_cstr(&text), "__global__");
+        CHECK(count_of(kernel, "gnn::sums<") == 4);
+        CHECK(count_of(kernel, "gnn::sums<8>(") == 2);
+        CHECK(count_of(kernel, ", l / 2)") == 2);
+        const char *meets = strstr(kernel, "gnn::"), *load = strstr(kernel, "(const float4 *)");
+        while (meets && (!strncmp(meets, "gnn::min", 8) || !strncmp(meets, "gnn::max", 8)))
+            meets = strstr(meets + 1, "gnn::");
+        CHECK(load && meets && load < meets && !strstr(meets, "(const float4 *)")); /* all loads come first */
+        CHECK(count_of(kernel, "gnn::lane(") == 8); /* scores of other heads one by one, of a register two by two */
+    }
+    check_end("emit_cuda: heads_text");
+    arena_free(a);
+}
+
 /* ---- random kernels ---- */
 
 enum { PER_FILE = 25 };
@@ -105,6 +135,8 @@ int main(int argc, char **argv)
     test_case("extremes", case_extremes);
     test_case("lane_moves", case_lane_moves);
     test_case("side_by_side", case_side_by_side);
+    test_case("heads", case_heads);
+    test_heads_text();
     test_case("edge_softmax", case_edge_softmax);
     test_case("sum_of_warps", case_sum_of_warps);
     test_case_behind("#define SHIM_PORTABLE\n", "sum_of_warps", case_sum_of_warps); /* as on other CPUs than x86-64 */
