@@ -10,10 +10,12 @@ Jobs are JSON lines on stdin, answers JSON lines on stdout:
   {"do": "time", "mode": infer|grad|epoch, "iters", "beyond"}    milliseconds of each run behind the warm-up; none where a run of the
                                        warm-up takes more than `beyond` milliseconds: `over` is then what it took
 Layers read x.npy, cot.npy and their edge inputs from the folder `data`, whose edges are sorted by target; networks (net_*) read
-its features and labels; layers on a schema (hgt, han, hetero) a folder of typed_graph.py. What is inside the clock: README.md. `peak_bytes` is what the process grew beyond what was resident before the
+its features and labels; layers on a schema (hgt, han, hetero) a folder of typed_graph.py. What is inside the clock: README.md. `peak_bytes` is what the process grew beyond what was in use before the
 first run of that mode, on a GPU what torch's allocator held at most; there the clock stops when the device has done the work.
 Never part of the product: it runs inside the virtual environments that bench/peers makes.
 """
+import ctypes
+import gc
 import json
 import os
 import resource
@@ -422,6 +424,8 @@ class Case:
         if self.device != "cpu":
             torch.cuda.reset_peak_memory_stats()
             return
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier runs freed would count as there before, and hide as much of this one
         self.base = status("VmRSS")
         try:
             with open("/proc/self/clear_refs", "w") as f:

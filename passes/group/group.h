@@ -179,7 +179,7 @@ bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v);
 /* The same of a value without dims for rows in no order. */
 bool rows_are_gathered(const FusedFunc *f, uint32_t g, IrId v);
 
-/* ---- the graph of groups (group_graph.c) ---- */
+/* ---- the graph of groups (group_graph.c, group_order.c) ---- */
 
 uint32_t group_new(FusedFunc *f, Arena *a, IrId v);
 void group_find_deps(FusedFunc *f, uint32_t g, Arena *a);           /* fills groups[g].deps */

@@ -6,6 +6,8 @@
 typedef struct OpTable { /* open addressing: hash of an op -> its value in the function */
     IrId *slots;         /* value + 1; 0: empty */
     uint32_t mask;
+    const IrModule
+        *names; /* of its dims: slices that have the same sizes are equal, however named; NULL: they are not */
 } OpTable;
 /* Room for n_ops operations. */
 OpTable op_table_new(Arena *a, uint32_t n_ops);

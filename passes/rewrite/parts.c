@@ -7,9 +7,14 @@
 
    Pointwise operations, views and sums that keep the dim are done to each piece; a sum over the dim is the sum of the
    pieces' sums. Done in spaces that a map leads on from, where all that becomes of the whole ends in sums and slices,
-   or two wholes become one; what wants the whole has it put together as late as that. A sum over rows keeps its order;
-   one over the dim agrees within the error bound. Never draws random numbers anew, never looks through the variable of
-   a `grad`. */
+   and in any space where two wholes become one, as gradients of several slices of one value do:
+
+     %3 = concat %1, 0 dim d : node[d]
+     %4 = concat 0, %2 dim d : node[d]       ->    %5 = concat %1, %2 dim d : node[d]
+     %5 = add %3, %4 : node[d]
+
+   What wants the whole has it put together as late as that. A sum over rows keeps its order; one over the dim agrees
+   within the error bound. Never draws random numbers anew, never looks through the variable of a `grad`. */
 #include "passes/rewrite/rewrite.h"
 #include "base/ice.h"
 
@@ -294,17 +299,19 @@ static bool is_open(const Parts *p, const IrOp *op)
     return op->type.space != IR_UNIT && op_of(p, op->args[0])->type.space == op_of(p, op->args[1])->type.space;
 }
 
-/* Should v, one of whose operands is pieces, be? Two wholes become one wherever that ends. */
+/* Should v, one of whose operands is pieces, be? Two wholes become one in any space. */
 static bool pays(const Parts *p, IrId v)
 {
     const IrOp *op = op_of(p, v);
     uint32_t n = 0;
-    bool end = true;
+    bool end = true, on = false;
     for (uint32_t k = 0; k < op->n_args; k++) {
         if (!p->of[op->args[k]].n) continue;
         n += !k || op->args[k] != op->args[0];
+        on |= p->on[op_of(p, op->args[k])->type.space];
         end &= p->ends[op->args[k]];
     }
+    if (!on) return is_pointwise(op) && n > 1;
     return is_pointwise(op) ? p->ends[v] || n > 1 : end;
 }
 
@@ -312,7 +319,7 @@ static bool try_op(Parts *p, IrId v)
 {
     const IrOp *op = op_of(p, v);
     if (p->pinned && p->pinned[v]) return false;
-    if (op->op == IR_OP_concat) return p->on[op->type.space] && concat(p, v);
+    if (op->op == IR_OP_concat) return concat(p, v);
     for (uint32_t k = 0; k < op->n_args; k++) {
         const Whole *w = &p->of[op->args[k]];
         if (!w->n) continue;

@@ -500,6 +500,30 @@ static void test_late(void)
     arena_free(a);
 }
 
+/* The same, and what wants both sums comes first: all that one of them is wanted for runs before the other is there. */
+static void test_lean(void)
+{
+    static const char text[] =
+        "func forward(s = @s, r = @r, t = @t, x = @x) {\n  %0 = arg 0 : edge[K] f32\n  %1 = arg 1 : [K,F] f32\n"
+        "  %2 = arg 2 : [K,F] f32\n  %3 = arg 3 : node[F] f32\n  %4 = reduce_sum %0 via edge.dst : node[K] f32\n"
+        "  %5 = reduce_sum %0 via edge.src : node[K] f32\n  %6 = contract %3, %4 : [F,K] f32\n"
+        "  %7 = contract %3, %5 : [F,K] f32\n  %8 = add %6, %7 : [F,K] f32\n  %9 = contract %4, %1 : node[F] f32\n"
+        "  %10 = contract %5, %2 : node[F] f32\n  return w = %8\n  return y = %9\n  return z = %10\n}\n";
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(
+        a,
+        arena_printf(a, "tensor r : state [K,F] f32 init const(0)\ntensor t : state [K,F] f32 init const(0)\n%s", text),
+        "connect", &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strncmp(peak, "64*node + ", 10), "peak is %s", peak); /* and sums of blocks */
+    }
+    check_end("lower: what one value is wanted for runs before another one is there, where that takes less memory");
+    arena_free(a);
+}
+
 static void test_peak(void)
 {
     Arena *a = arena_new();
@@ -964,6 +988,7 @@ int main(void)
     test_row_values();
     test_peak();
     test_late();
+    test_lean();
     test_takeover();
     test_updates();
     test_association("lower: every sum has its association", NULL);
