@@ -92,14 +92,17 @@ static bool is_ready(const Group *g, const bool *done)
     return true;
 }
 
-/* Of groups that may run: by the text, or the one whose first value comes first in the function. Copies back into
-   tensors come last. */
+static bool is_copy_back(const FusedFunc *f, uint32_t g) { return f->groups.data[g].roots.data[0] >= f->n_values; }
+
+/* Of groups that may run: copies back into tensors first, which a text does not tell; then by the text, or the one whose
+   first value comes first in the function. */
 static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
 {
     ICE_UNLESS(f->groups.data[a].roots.n && f->groups.data[b].roots.n);
     IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
-    if (!f->text || x >= f->n_values || y >= f->n_values || f->target[x] == f->target[y]) return x < y;
-    return f->target[x] < f->target[y];
+    bool copy = is_copy_back(f, a), other = is_copy_back(f, b);
+    if (copy || other) return copy && (!other || x < y);
+    return f->text && f->target[x] != f->target[y] ? f->target[x] < f->target[y] : x < y;
 }
 
 /* Groups by first value, each as soon as it may run. False: some wait for one another. */

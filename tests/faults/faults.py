@@ -186,7 +186,8 @@ FAULTS = [
     ("passes/lower/lower_nearest.c", "    VEC_PUSH(l->arena, &l->step->cost, cost);\n", "    (void)cost;\n", "lower_cases"),
     # schedules as text
     ("passes/fuse/fuse_merge.c", "if (f->target[x] != f->target[y]) return false;", "", "schedule"),
-    ("passes/fuse/fuse_given.c", "if (f->order.data[i] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
+    ("passes/fuse/fuse_given.c", "if (f->order.data[at] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
+    ("passes/group/group_graph.c", "return copy && (!other || x < y);", "return x < y;", "edited"),
     ("passes/schedule/schedule_text.c", "*number_of(f, narrow, g, v, n) = *number_of(f, 1, g, v, n) = t->number[n];", "*number_of(f, narrow, g, v, n) = t->number[n];", "schedule"),
     ("passes/plan/takeover.c", "fits &= ir_type_width(f->m, t) <= vectors * s->lanes;", "", "memory"),
     # devices
