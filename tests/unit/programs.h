@@ -348,7 +348,7 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     return NULL;
 }
 
-/* file: of a text with a schema, which is not drawn; else NULL */
+/* file: of a text, which is not drawn; else NULL. p->machine is read, all else of p is written */
 static inline const char *program_make(Arena *a, uint64_t seed, bool text, const char *file, bool held, Program *p)
 {
     Diags *d = ARENA_NEW(a, Diags);

@@ -351,7 +351,7 @@ static void test_texts(const char *name, uint64_t first, uint64_t n, uint32_t n_
 
 int main(int argc, char **argv)
 {
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : check_amount(40, 400),
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : check_amount(24, 400),
              first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     uint32_t n_edits = argc > 3 ? (uint32_t)atoi(argv[3]) : 1;
     if (argc > 4 && !strcmp(argv[1], "files")) {
