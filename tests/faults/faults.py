@@ -25,6 +25,7 @@ FAULTS = [
     ("passes/rewrite/table.c", "return n <= FEW_MATRICES ? i : -1;", "return i;", "passes"),
     ("passes/rewrite/table.c", "args[1 - places] = t->r.map[mix->args[1 - places]];", "args[1 - places] = t->r.map[mix->args[0]];", "passes keys"),
     ("passes/rewrite/reorder_lift.c", "    r->facts.data[v] |= RO_PINNED;\n", "", "passes"),
+    ("passes/rewrite/reorder_lift.c", "if (unit ? op->op == IR_OP_reshape : space != op->type.space) return false;", "if (!unit && space != op->type.space) return false;", "edited"),
     # machines
     ("passes/context/machine.c", "!*end && x >= row->least && x <= row->most && whole;", "!*end && x >= row->least && whole;", "machines"),
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),

@@ -2,8 +2,8 @@
    by the reference run of kernel IR, so that a program costs no compiler. What the compiler chose is within the
    interpreter's bound; its text, read back, gives the same text, plan and kernels; and a text that is edited at random
    (numbers of tiles, what is stored, which kernel computes what, in which order) gives the same bits or is refused
-   with E0505 or E0506. Programs are for any machine of the table, from IR and from text. tests/test_schedule.py does the
-   same with the command and the compiled kernels of layers.
+   with E0505 or E0506. Programs are for any machine of the table, from IR and from text. tests/test_schedule.py does
+   the same with the command and the compiled kernels of layers.
 
    usage: test_edited [N [FIRST [EDITS]]]   N programs from FIRST, half of them from text, EDITS legal texts of each
           test_edited files SEEDS EDITS FILE...   of the programs in files, whose first line says sizes: `# F=3 G=2` */
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* a program whose copies back into tensors run between groups that the text tells */
-enum { COPIES_BACK = 50308 };
+/* programs: copies back into tensors run between groups that the text tells; rows of a dim are looked up at edges */
+enum { COPIES_BACK = 50308, ROWS_OF_A_DIM = 51235 };
 enum { MAX_LINES = 4000, MAX_EDITS = 3, MAX_CORRECTED = 4, TRIES = 12 /* for each legal text */, PER_CHILD = 20 };
 
 typedef struct Count { /* shared with children */
@@ -360,7 +360,10 @@ int main(int argc, char **argv)
     }
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ICE_UNLESS(count != MAP_FAILED);
-    if (argc == 1) test_texts("schedules: copies back into tensors run where they ran", COPIES_BACK, 1, 0);
+    if (argc == 1) {
+        test_texts("schedules: copies back into tensors run where they ran", COPIES_BACK, 1, 0);
+        test_texts("schedules: rows of a dim are not moved to other rows", ROWS_OF_A_DIM, 1, 0);
+    }
     test_texts("schedules: texts of random programs, read back and edited, have the same bits", first, n, n_edits);
     return check_done();
 }
