@@ -27,14 +27,17 @@ static bool is_ready(const Group *g, const bool *done)
     return true;
 }
 
-/* Of groups that may run: by the text, or the one whose first value comes first in the function. Copies back into
-   tensors come last. */
+static bool is_copy_back(const FusedFunc *f, uint32_t g) { return f->groups.data[g].roots.data[0] >= f->n_values; }
+
+/* Of groups that may run: copies back into tensors first, which a text does not tell; then by the text, or the one whose
+   first value comes first in the function. */
 static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
 {
     ICE_UNLESS(f->groups.data[a].roots.n && f->groups.data[b].roots.n);
     IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
-    if (!f->text || x >= f->n_values || y >= f->n_values || f->target[x] == f->target[y]) return x < y;
-    return f->target[x] < f->target[y];
+    bool copy = is_copy_back(f, a), other = is_copy_back(f, b);
+    if (copy || other) return copy && (!other || x < y);
+    return f->text && f->target[x] != f->target[y] ? f->target[x] < f->target[y] : x < y;
 }
 
 /* Groups by first value, each as soon as it may run. False: some wait for one another. */
@@ -242,14 +245,14 @@ static void sink(Order *o, uint32_t step)
     if (first < o->n && growth(o, step) > 0) move(o, step, first - 1);
 }
 
-/* What shrinks it runs right behind the last that it waits for. */
-static void rise(Order *o, uint32_t step)
+/* The first place where the step may run. */
+static uint32_t first_place(const Order *o, uint32_t step)
 {
     const Step *s = &o->steps[step];
     uint32_t behind = 0;
     for (uint32_t i = 0; i < s->before.n; i++)
         if (o->at[s->before.data[i]] + 1 > behind) behind = o->at[s->before.data[i]] + 1;
-    if (growth(o, step) < 0) move(o, step, behind);
+    return behind;
 }
 
 static void order_lean(Order *o, Arena *scratch)
@@ -259,7 +262,17 @@ static void order_lean(Order *o, Arena *scratch)
     memcpy(run, o->run, o->n * sizeof *run);
     for (uint32_t i = o->n; i-- > 0;) sink(o, run[i]);
     memcpy(run, o->run, o->n * sizeof *run);
-    for (uint32_t i = 0; i < o->n; i++) rise(o, run[i]);
+    for (uint32_t i = 0; i < o->n; i++) /* what shrinks it, right behind the last that it waits for */
+        if (growth(o, run[i]) < 0) move(o, run[i], first_place(o, run[i]));
+}
+
+/* Copies back into tensors run as soon as they may, by their tensors: a text, which does not tell them, is read so. */
+static void raise_copies(const FusedFunc *f, Order *o, Arena *scratch)
+{
+    uint32_t *step = ARENA_ARRAY(scratch, uint32_t, f->groups.n + 1); /* + 1; 0: no step */
+    for (uint32_t i = 0; i < o->n; i++) step[o->steps[i].group] = i + 1;
+    for (uint32_t g = f->groups.n; g-- > 0;)
+        if (step[g] && is_copy_back(f, g)) move(o, step[g] - 1, first_place(o, step[g] - 1));
 }
 
 static void take_order(FusedFunc *f, const Order *o)
@@ -281,6 +294,7 @@ bool group_order(FusedFunc *f, Arena *a)
     double least = LEAN_FACTOR * order_peak(&o, scratch);
     for (uint32_t i = 0; i < sizeof others / sizeof *others; i++) {
         others[i](&o, scratch);
+        raise_copies(f, &o, scratch);
         double peak = order_peak(&o, scratch);
         if (!(peak < least)) continue;
         least = peak;

@@ -19,7 +19,7 @@ static bool may_lift(const Reorder *r, const IrOp *op, IrId map)
     for (uint32_t k = 0; k < op->n_args; k++) {
         IrId space = ro_type(r, op->args[k]).space;
         bool unit = space == IR_UNIT;
-        if (!unit && space != op->type.space) return false; /* rows of a dim */
+        if (unit ? op->op == IR_OP_reshape : space != op->type.space) return false; /* rows of a dim */
         if (unit && ro_map(r, map)->partial && op->op != IR_OP_mul && op->op != IR_OP_contract) return false;
     }
     return !ro_map(r, map)->partial || traits & (T_ZERO | T_LINEAR) || op->op == IR_OP_contract;

@@ -25,6 +25,7 @@ FAULTS = [
     ("passes/rewrite/table.c", "return n <= FEW_MATRICES ? i : -1;", "return i;", "passes"),
     ("passes/rewrite/table.c", "args[1 - places] = t->r.map[mix->args[1 - places]];", "args[1 - places] = t->r.map[mix->args[0]];", "passes keys"),
     ("passes/rewrite/reorder_lift.c", "    r->facts.data[v] |= RO_PINNED;\n", "", "passes"),
+    ("passes/rewrite/reorder_lift.c", "if (unit ? op->op == IR_OP_reshape : space != op->type.space) return false;", "if (!unit && space != op->type.space) return false;", "edited"),
     # machines
     ("passes/context/machine.c", "!*end && x >= row->least && x <= row->most && whole;", "!*end && x >= row->least && whole;", "machines"),
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),
@@ -187,7 +188,8 @@ FAULTS = [
     ("passes/lower/lower_nearest.c", "    VEC_PUSH(l->arena, &l->step->cost, cost);\n", "    (void)cost;\n", "lower_cases"),
     # schedules as text
     ("passes/fuse/fuse_merge.c", "if (f->target[x] != f->target[y]) return false;", "", "schedule"),
-    ("passes/fuse/fuse_given.c", "if (f->order.data[i] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
+    ("passes/fuse/fuse_given.c", "if (f->order.data[at] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
+    ("passes/group/group_order.c", "return copy && (!other || x < y);", "return x < y;", "edited"),
     ("passes/schedule/schedule_text.c", "*number_of(f, narrow, g, v, n) = *number_of(f, 1, g, v, n) = t->number[n];", "*number_of(f, narrow, g, v, n) = t->number[n];", "schedule"),
     ("passes/plan/takeover.c", "fits &= ir_type_width(f->m, t) <= vectors * s->lanes;", "", "memory"),
     # devices

@@ -8,6 +8,7 @@
 #pragma once
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
+#include "passes/context/machine.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/cpu.h"
 #include "runtime/cone.h"
@@ -155,8 +156,10 @@ typedef struct Program {
     const ModelTables *tables;
     IrId n_widths; /* dims that the inputs have: the first of m */
     ProgramGraph graph;
-    uint32_t first_kernel; /* of its batch */
-    bool apart;            /* every value has memory of its own, every row is computed, every step runs alone */
+    uint32_t first_kernel;  /* of its batch */
+    PassContext *context;   /* with which `passed` became the plan */
+    const Machine *machine; /* not NULL: that one is assumed, and the kernel stage is all on */
+    bool apart;             /* every value has memory of its own, every row is computed, every step runs alone */
 } Program;
 
 static inline uint64_t program_hash(uint64_t x)
@@ -329,9 +332,11 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     uint64_t seed = p->seed;
     PassContext *oracle = ARENA_NEW(a, PassContext), *ctx = ARENA_NEW(a, PassContext);
     *oracle = *ctx = pass_context(a, d);
+    p->context = ctx;
     if (!ir_verify(p->m, d)) return program_diags(a, d);
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
     program_disable(ctx, seed);
+    if (p->machine) ctx->machine = p->machine, ctx->disabled[PASS_fuse] = ctx->disabled[PASS_schedule] = false;
     if (p->apart) ctx->disabled[PASS_memplan] = ctx->disabled[PASS_cone] = ctx->disabled[PASS_connect] = true;
     ctx->disabled[PASS_hoist] |= !held;
     /* rows are short: else none has more */
@@ -343,12 +348,12 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     return NULL;
 }
 
-/* file: of a text with a schema, which is not drawn; else NULL */
+/* file: of a text, which is not drawn; else NULL. p->machine is read, all else of p is written */
 static inline const char *program_make(Arena *a, uint64_t seed, bool text, const char *file, bool held, Program *p)
 {
     Diags *d = ARENA_NEW(a, Diags);
     d->arena = a;
-    *p = (Program){.arena = a, .seed = seed, .file = file};
+    *p = (Program){.arena = a, .seed = seed, .file = file, .machine = p->machine};
     if (!text) program_of_ir(a, p);
     else if (!program_of_text(a, p, d)) return program_diags(a, d);
     program_in_loop((IrModule *)(uintptr_t)p->m, p->seed);
@@ -356,8 +361,9 @@ static inline const char *program_make(Arena *a, uint64_t seed, bool text, const
     const char *why = program_plan(a, p, held, d);
     if (why) return why;
     GirRng r = {seed * 31 + 7};
-    p->graph.typed = file ? typed_data(a, p->plain, p->seed * 31 + 7) : NULL;
-    if (file) return NULL;
+    bool schema = file && p->plain->graphs.data[0].kind != IR_GRAPH_DATA;
+    if (schema) p->graph.typed = typed_data(a, p->plain, p->seed * 31 + 7);
+    if (schema) return NULL;
     p->family = program_family(seed, p->plain);
     p->graph = program_graph(a, p->family, p->kind == GIR_BIPARTITE, &r);
     return NULL;
@@ -608,6 +614,22 @@ static inline const char *program_run(Arena *a, const Program *p, const Reading 
     const char *why = NULL;
     for (uint32_t i = 1; i < p->plan->programs.n && !why; i++) why = program_run_one(a, p, how, g, i, tensors, NULL);
     return why ? why : program_run_one(a, p, how, g, 0, tensors, results);
+}
+
+/* Results of the plan's first function as r's runner of kernels has them (r: what is not said here), or NULL with *why. */
+static inline void **program_results(Arena *a, const Program *p, PlanRun r, const Oracle *o, const char **why)
+{
+    uint32_t n = p->plain->funcs.data[0]->results.n;
+    void **got = ARENA_ARRAY(a, void *, n + 1);
+    r.arena = a, r.prog = r.plan->programs.data[0], r.w = o->w, r.args = o->args;
+    r.ahead = (int64_t)(p->seed % 40);
+    *why = plan_run(&r);
+    for (uint32_t i = 0; i < n && !*why; i++) {
+        uint32_t at = plan_run_result(&r, i);
+        if (at == UINT32_MAX) *why = "a result is never written";
+        else got[i] = r.data[at];
+    }
+    return *why ? NULL : got;
 }
 
 /* ---- comparing ---- */

@@ -19,8 +19,8 @@
    Programs with a schema are texts that others draw (tests/drawn/draw_typed.py).
 
    usage: test_programs files FILE...             those of these files; of one alone all that is made of it is printed
-   usage: test_programs [text] [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
-   `test_programs 1 SEED` prints a failure.
+   usage: test_programs [text] [N [FIRST [all|quick]]]   N programs from seed FIRST with progress; all: each of them through C
+   too; quick: and none through LLVM's optimiser; `test_programs 1 SEED` prints a failure.
    Run: lesser if long */
 #include "base/ice.h"
 #include "codegen/jit.h"
@@ -53,6 +53,10 @@ typedef struct Batch {
     Tally tally;
 } Batch;
 
+/* Through what a batch goes beside LLVM without its optimiser: one in six through C and the optimiser (SOME), the others
+   through C too (ALL) or with all of it (FULL), each through C alone (QUICK). */
+typedef enum Effort { SOME, ALL, FULL, QUICK } Effort;
+static Effort effort;
 static char **files; /* texts with schemas that the command line names, one for each seed; NULL: texts are drawn */
 
 static void say(Batch *b, unsigned i, const char *why)
@@ -380,13 +384,15 @@ static void check_one(Batch *b, unsigned i)
     arena_free(a);
 }
 
-static void check_programs(uint64_t first, unsigned n, bool text, bool with_c, bool optimised, Tally *t)
+static void check_programs(uint64_t first, unsigned n, bool text, Tally *t)
 {
     Batch b;
     const char *why = NULL;
+    bool sixth = first / PER_BATCH % 6 == 0;
     make_programs(&b, first, n, text, true);
-    b.with_c = with_c, b.optimised = optimised;
-    if (with_c && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
+    b.with_c = effort == SOME ? sixth && !is_lesser() : true;
+    b.optimised = effort == FULL || (effort != QUICK && sixth);
+    if (b.with_c && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
     if (!why && !compile_llvm(&b)) why = "no variant";
     if (why) say(&b, 0, why);
     for (unsigned i = 0; i < n && !why; i++)
@@ -395,25 +401,8 @@ static void check_programs(uint64_t first, unsigned n, bool text, bool with_c, b
     free_batch(&b);
 }
 
-static bool sixth(uint64_t first) { return first / PER_BATCH % 6 == 0; }
-
-static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, true, t); }
-static void check_texts(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, true, t); }
-/* clang-format off */
-static void check_batch_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true,
-    sixth(first), t); }
-static void check_texts_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true,
-    sixth(first), t); }
-/* clang-format on */
-static void check_batch_of_many(uint64_t first, unsigned n, Tally *t)
-{
-    check_programs(first, n, false, sixth(first) && !is_lesser(), sixth(first), t);
-}
-static void check_files(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, false, t); }
-static void check_texts_of_many(uint64_t first, unsigned n, Tally *t)
-{
-    check_programs(first, n, true, sixth(first) && !is_lesser(), sixth(first), t);
-}
+static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, t); }
+static void check_texts(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, t); }
 
 /* ---- under the sanitizers ---- */
 
@@ -453,26 +442,11 @@ static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const 
 static const char *check_exact(Arena *a, Batch *b, const Program *p)
 {
     Oracle o;
-    const IrFunc *f = p->plain->funcs.data[0];
     const char *why = program_oracle(a, p, &p->graph, &o);
     if (why) return why;
     Exact exact = {.batch = b, .program = p};
-    PlanRun r = {.arena = a,
-                 .plan = p->plan,
-                 .prog = p->plan->programs.data[0],
-                 .w = o.w,
-                 .args = o.args,
-                 .ahead = (int64_t)(p->seed % 40),
-                 .call = exact_call,
-                 .alloc = exact_alloc,
-                 .user = &exact};
-    why = plan_run(&r);
-    void **got = ARENA_ARRAY(a, void *, f->results.n + 1);
-    for (uint32_t i = 0; i < f->results.n && !why; i++) {
-        uint32_t at = plan_run_result(&r, i);
-        if (at == UINT32_MAX) why = "a result is never written";
-        else got[i] = r.data[at];
-    }
+    const PlanRun r = {.plan = p->plan, .call = exact_call, .alloc = exact_alloc, .user = &exact};
+    void **got = program_results(a, p, r, &o, &why);
     if (!why) why = program_compare(a, p, &p->graph, &o, got, &b->tally);
     for (size_t i = 0; i < exact.n; i++) free(exact.p[i]);
     free(exact.p);
@@ -680,11 +654,11 @@ static void check_apart_ran(const Tally *t)
     check_end("programs: with memory planned and not, the same bits");
 }
 
-static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
+static void test_programs(uint64_t first, uint64_t n, bool suite)
 {
     static Crew c;
     c = (Crew){.next = first, .end = first + n};
-    run_crew(&c, !suite && n < N_SUITE ? check_batch : all ? check_batch_all : check_batch_of_many, !suite);
+    run_crew(&c, check_batch, !suite);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
@@ -723,11 +697,11 @@ static void test_words(const Tally *t)
     arena_free(a);
 }
 
-static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
+static void test_texts(uint64_t first, uint64_t n, bool suite)
 {
     static Crew c;
     c = (Crew){.next = first, .end = first + n};
-    run_crew(&c, !suite && n < N_TEXTS ? check_texts : all ? check_texts_all : check_texts_of_many, !suite);
+    run_crew(&c, check_texts, !suite);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
@@ -754,7 +728,7 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
 static void show(uint64_t seed, bool is_text)
 {
     Arena *a = arena_new();
-    Program p;
+    Program p = {0};
     StrBuf text = {.arena = a};
     const char *why = program_make(a, seed, is_text, files ? files[seed] : NULL, true, &p);
     if (p.text) puts(p.text);
@@ -772,7 +746,7 @@ static void test_files(uint64_t n)
     static Crew c;
     c = (Crew){.end = n};
     if (n == 1) show(0, true);
-    run_crew(&c, check_files, true);
+    run_crew(&c, check_texts, true);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
@@ -823,7 +797,7 @@ int main(int argc, char **argv)
     }
     if (text) argc--, argv++;
     if (argc > 2 && !strcmp(argv[1], "files")) {
-        files = argv + 2;
+        files = argv + 2, effort = QUICK;
         test_files((uint64_t)argc - 2);
         return check_done();
     }
@@ -835,8 +809,9 @@ int main(int argc, char **argv)
                           : programs,
              first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (argc > 2 && n == 1) show(first, text);
-    if (!text) test_programs(first, n, suite, argc > 3);
-    if (text || suite) test_texts(first, suite ? texts : n, suite, argc > 3);
+    effort = argc > 3 ? strcmp(argv[3], "quick") ? ALL : QUICK : !suite && n < N_SUITE ? FULL : SOME;
+    if (!text) test_programs(first, n, suite);
+    if (text || suite) test_texts(first, suite ? texts : n, suite);
     if (suite && !lesser) test_sanitised(self, 1, check_amount(N_FEW_SANITISED, N_SANITISED));
     return check_done();
 }
