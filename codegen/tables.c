@@ -243,12 +243,15 @@ _Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)ORDER_ROW_BLOC
                    (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS,
                "parts of rows as the compiler makes them");
 
-static void add_args(Builder *b, const PlanArg *args, uint32_t n)
+/* The arguments of a step, whose kernel says which it writes to. */
+static void add_args(Builder *b, const KirKernel *k, const PlanArg *args, uint32_t n)
 {
+    ICE_UNLESS(k->params.n == n);
     for (uint32_t i = 0; i < n; i++) {
         const PlanArg *arg = &args[i];
         RtStepArg y = {.is_buffer = arg->is_buffer,
                        .buffer = arg->is_buffer ? (int64_t)arg->buffer : -1,
+                       .written = arg->is_buffer && k->params.data[i].kind != KIR_IN,
                        .count = arg->is_buffer ? (RtCount){.space = -1} : count(arg->count)};
         VEC_PUSH(b->arena, &b->step_args, y);
     }
@@ -260,7 +263,7 @@ static int64_t add_split(Builder *b, const PlanSplit *s)
     ICE_UNLESS(s->kernel < b->plan->splits.n && s->args.n <= RT_SPLIT_ARGS);
     VEC_PUSH(b->arena, &b->splits,
              ((RtSplitDef){s->walks, (int64_t)b->plan->kernels.n + s->kernel, b->step_args.n, s->args.n}));
-    add_args(b, s->args.data, s->args.n);
+    add_args(b, b->plan->splits.data[s->kernel], s->args.data, s->args.n);
     return b->splits.n - 1;
 }
 
@@ -275,7 +278,7 @@ static int64_t add_call(Builder *b, const PlanStep *s)
                 .rows = index_of(s->cone.rows),
                 .walk = index_of(s->cone.walk),
                 .extent = count(s->extent)};
-    add_args(b, s->args.data, s->args.n);
+    add_args(b, plan_kernel(b->plan, s->kernel, true), s->args.data, s->args.n);
     x.split = add_split(b, plan_split(s));
     VEC_PUSH(b->arena, &b->calls, x);
     return b->calls.n - 1;

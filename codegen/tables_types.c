@@ -88,7 +88,7 @@ static const TableField fields_RtSlot[] = {INT(RtSlot, row_bytes), INT(RtSlot, f
                                            SUB(RtSlot, rows, RtCount)};
 TYPE(RtSlot)
 static const TableField fields_RtStepArg[] = {INT(RtStepArg, is_buffer), INT(RtStepArg, buffer),
-                                              SUB(RtStepArg, count, RtCount)};
+                                              INT(RtStepArg, written), SUB(RtStepArg, count, RtCount)};
 TYPE(RtStepArg)
 static const TableField fields_RtCost[] = {INT(RtCost, bytes), INT(RtCost, flops), SUB(RtCost, count, RtCount),
                                            INT(RtCost, table)};

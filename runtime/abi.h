@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 20
+#define RT_ABI_VERSION 21
 
 typedef union RtArg {
     void *p;
@@ -109,6 +109,7 @@ typedef struct RtSlot { /* PlanSlot */
 } RtSlot;
 typedef struct RtStepArg {
     int64_t is_buffer, buffer;
+    int64_t written; /* whether the kernel writes to the buffer */
     RtCount count;
 } RtStepArg;
 typedef struct RtCost {

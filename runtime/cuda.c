@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_SHARED = 97 }; /* as in the driver's header */
+/* as in the driver's header */
+enum { ATTRIBUTE_MULTIPROCESSORS = 16, ATTRIBUTE_THREADS = 39 /* of each */ };
+enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_SHARED = 97 };
 enum { OLDEST_DRIVER = 11040 }; /* graphs are made with flags from then on */
 enum { EVENT_WITHOUT_TIME = 2 };
 
@@ -43,7 +45,7 @@ static const RtImage *find_image(const RtModel *m, int capability)
 static RtCode find_device(RtCuda *c, int64_t ordinal, RtStatus *st)
 {
     const RtCudaDriver *d = &c->driver;
-    int n = 0, major = 0, minor = 0, version = 0, error = d->init(0);
+    int n = 0, major = 0, minor = 0, parts = 0, threads = 0, version = 0, error = d->init(0);
     if (!error) error = d->device_count(&n);
     if (error || ordinal >= n) {
         const char *why = NULL;
@@ -58,8 +60,11 @@ static RtCode find_device(RtCuda *c, int64_t ordinal, RtStatus *st)
     error = d->device_attribute(&major, ATTRIBUTE_MAJOR, c->device);
     if (!error) error = d->device_attribute(&minor, ATTRIBUTE_MINOR, c->device);
     if (!error) error = d->device_attribute(&c->most_shared, ATTRIBUTE_SHARED, c->device);
+    if (!error) error = d->device_attribute(&parts, ATTRIBUTE_MULTIPROCESSORS, c->device);
+    if (!error) error = d->device_attribute(&threads, ATTRIBUTE_THREADS, c->device);
     RT_TRY(check(d, error, "ask what the device can do", c->name, st));
     c->capability = 10 * major + minor;
+    c->most_threads = (int64_t)parts * threads;
     if (version >= OLDEST_DRIVER) return RT_OK;
     return rt_fail(st, RT_E_DEVICE_OLD, c->name, NULL, "the driver is for CUDA %d.%d, wanted %d.%d or newer",
                    version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10);
@@ -99,6 +104,10 @@ static RtCode open_device(RtCuda *c, int64_t ordinal, RtStatus *st)
     if (!error) error = d->stream_make(&c->beside, 0);
     if (!error) error = d->event_make(&c->forked, EVENT_WITHOUT_TIME);
     if (!error) error = d->event_make(&c->joined, EVENT_WITHOUT_TIME);
+    for (int l = 0; l < RT_CUDA_LANES && !error; l++) {
+        if (l) error = d->stream_make(&c->lanes[l], 0);
+        if (!error) error = d->event_make(&c->reached[l], EVENT_WITHOUT_TIME);
+    }
     RT_TRY(check(d, error, "open the device", c->name, st));
     return load_kernels(c, st);
 }
@@ -128,6 +137,10 @@ void rt_cuda_free(RtCuda *c)
     if (c->module) c->driver.module_free(c->module);
     if (c->forked) c->driver.event_free(c->forked);
     if (c->joined) c->driver.event_free(c->joined);
+    for (int l = 0; l < RT_CUDA_LANES; l++) {
+        if (c->reached[l]) c->driver.event_free(c->reached[l]);
+        if (c->lanes[l]) c->driver.stream_free(c->lanes[l]);
+    }
     if (c->beside) c->driver.stream_free(c->beside);
     if (c->own_stream) c->driver.stream_free(c->own_stream);
     if (c->context) c->driver.context_release(c->device);

@@ -137,6 +137,14 @@ typedef struct RtCudaBlas { /* cuBLAS (cuda_blas.c); all return 0, or its status
                 RtCudaPtr c, int type_c, int ld_c, long long step_c, int count, int compute, int algorithm);
 } RtCudaBlas;
 
+enum { RT_CUDA_LANES = 4 };
+typedef struct RtCudaTurn { /* of a step among those that run side by side */
+    int lane;
+    unsigned behind; /* bit l: it waits for what lane l has before it */
+} RtCudaTurn;
+/* turns: [n_steps] of the program, bound to its device. MEMORY. */
+RtCode rt_cuda_lanes(const RtExec *e, RtCudaTurn *turns, RtStatus *st);
+
 typedef struct RtCuda {
     const RtModel *model;
     RtCudaDriver driver;
@@ -146,8 +154,11 @@ typedef struct RtCuda {
     void *stream;          /* its own, or the caller's */
     void *beside;          /* a second stream, for what two kernels of one step do side by side */
     void *forked, *joined; /* events: where it leaves the first, and where that goes on */
-    void **functions;      /* [n_device_kernels] */
-    RtCudaWatch *watch;    /* of the shim; else NULL */
+    /* of steps side by side: a stream of each lane but the first, which is `stream`; events: how far each lane is */
+    void *lanes[RT_CUDA_LANES], *reached[RT_CUDA_LANES];
+    int64_t most_threads; /* that the device runs at a time */
+    void **functions;     /* [n_device_kernels] */
+    RtCudaWatch *watch;   /* of the shim; else NULL */
     RtCudaLayout layout;
     const void *const *lent; /* [n_tensors] of a library: the caller's memory on the device; NULL: it has its own */
     RtCudaPtr memory;

@@ -2,6 +2,7 @@
 #include "runtime/clock.h"
 #include "runtime/cuda.h"
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PARAMS = 512 /* 4 KiB, all that every driver takes */ };
@@ -158,6 +159,33 @@ static int start_steps(const RtExec *e, const char **label)
     return error;
 }
 
+/* The same in a capture, where lanes of streams have what may run side by side (cuda_lanes.c). */
+static int start_lanes(const RtExec *e, const RtCudaTurn *turns)
+{
+    RtCuda *c = e->options.device;
+    const RtCudaDriver *d = &c->driver;
+    void *lanes[RT_CUDA_LANES], *origin = c->stream;
+    bool begun[RT_CUDA_LANES] = {true};
+    int error = 0;
+    memcpy(lanes, c->lanes, sizeof lanes);
+    lanes[0] = origin;
+    for (int l = 0; l < RT_CUDA_LANES && !error; l++) error = d->event_note(c->reached[l], origin);
+    for (int64_t i = 0; i < e->program->n_steps && !error; i++) {
+        int lane = turns[i].lane;
+        if (!begun[lane]) error = d->stream_follow(lanes[lane], c->reached[lane], 0);
+        begun[lane] = true;
+        for (int l = 0; l < RT_CUDA_LANES && !error; l++)
+            if (turns[i].behind >> l & 1) error = d->stream_follow(lanes[lane], c->reached[l], 0);
+        c->stream = lanes[lane];
+        if (!error) error = start_step(e, &e->steps[i]);
+        c->stream = origin;
+        if (!error) error = d->event_note(c->reached[lane], lanes[lane]);
+    }
+    for (int l = 1; l < RT_CUDA_LANES && !error; l++)
+        if (begun[l]) error = d->stream_follow(origin, c->reached[l], 0);
+    return error;
+}
+
 /* ---- what passes between host and device at each run ---- */
 
 void rt_cuda_wait(RtCuda *c)
@@ -213,15 +241,19 @@ static void capture(RtExec *e)
 {
     const RtCuda *c = e->options.device;
     const RtCudaDriver *d = &c->driver;
-    const char *label;
+    RtCudaTurn *turns;
     void *graph = NULL;
     for (int64_t i = 0; i < e->program->n_steps; i++)
         if (d->shim && e->steps[i].there) return; /* what tests have in cuBLAS's place computes at once */
-    if (d->capture_begin(c->stream, CAPTURE_RELAXED)) return;
-    int error = start_steps(e, &label);
-    if (d->capture_end(c->stream, &graph) || !graph) return;
-    if (error || d->replay_make(&e->replay, graph, 0)) e->replay = NULL;
-    d->graph_free(graph);
+    if (rt_alloc(&turns, e->program->n_steps, sizeof *turns, "steps of a device", NULL)) return;
+    if (!rt_cuda_lanes(e, turns, NULL) && !d->capture_begin(c->stream, CAPTURE_RELAXED)) {
+        int error = start_lanes(e, turns);
+        if (!d->capture_end(c->stream, &graph) && graph) {
+            if (error || d->replay_make(&e->replay, graph, 0)) e->replay = NULL;
+            d->graph_free(graph);
+        }
+    }
+    free(turns);
 }
 
 void rt_cuda_run(RtExec *e)

@@ -12,6 +12,7 @@
 
 enum { OK, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 }; /* as in the driver's header */
 enum { NOT_IN_CAPTURE = 900, NOT_JOINED = 904, OTHER_CAPTURE = 905, WRONG_STREAM = 908 };
+enum { MULTIPROCESSORS = 16, THREADS = 39 /* of each */ };
 enum { VERSION = 13000, MAJOR = 75, MINOR = 76, CONCURRENT = 89, SHARED = 97 };
 enum { GLOBAL = 1, PREFER = 3, ACCESSED_BY = 5, ON_HOST = -1 }; /* of memory that host and device have */
 enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, ON_DEVICE = 2 };
@@ -198,11 +199,13 @@ static int device_name(char *name, int size, int device)
 
 static int device_attribute(int *value, int attribute, int device)
 {
-    *value = attribute == MAJOR        ? 9
-             : attribute == MINOR      ? 0
-             : attribute == CONCURRENT ? 1
-             : attribute == SHARED     ? RT_CUDA_SHARED
-                                       : -1;
+    *value = attribute == MAJOR             ? 9
+             : attribute == MINOR           ? 0
+             : attribute == CONCURRENT      ? 1
+             : attribute == SHARED          ? RT_CUDA_SHARED
+             : attribute == MULTIPROCESSORS ? 2
+             : attribute == THREADS         ? 2048
+                                            : -1;
     return device || *value < 0 ? INVALID_VALUE : OK;
 }
 

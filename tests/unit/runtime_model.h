@@ -225,33 +225,34 @@ static const RtSlot hm_slots[] = {
     {HM_C * 4, 0, 9, COUNT(SP_NODE)},                                                                 /* vjp */
 };
 /* clang-format off */
-#define BUF(b) {1, (b), {0}}
-#define NUM(...) {0, -1, __VA_ARGS__}
+#define BUF(b) {1, (b), 0, {0}}
+#define OUT(b) {1, (b), 1, {0}}
+#define NUM(...) {0, -1, 0, __VA_ARGS__}
 /* clang-format on */
 static const RtStepArg hm_args[] = {
     /* train_step: mm 0, agg 3, res 8, aggT 14, outer 19, update 23 */
     /* clang-format off */
-    BUF(B_X), BUF(B_W), BUF(B_H), /**/
-    BUF(B_ROWS), BUF(B_LIST), BUF(B_SRC), BUF(B_H), BUF(B_OUT), /**/
-    BUF(B_OUT), BUF(B_Y), BUF(B_MASK), BUF(B_G), BUF(B_LOSS), NUM(COUNT(SP_NODE)), /**/
-    BUF(B_SROWS), BUF(B_SLIST), BUF(B_DST), BUF(B_G), BUF(B_GH), /**/
-    BUF(B_X), BUF(B_GH), BUF(B_DW), NUM(COUNT(SP_NODE)), /**/
-    BUF(B_W), BUF(B_M), BUF(B_DW), BUF(B_LR), /**/
+    BUF(B_X), BUF(B_W), OUT(B_H), /**/
+    BUF(B_ROWS), BUF(B_LIST), BUF(B_SRC), BUF(B_H), OUT(B_OUT), /**/
+    BUF(B_OUT), BUF(B_Y), BUF(B_MASK), OUT(B_G), OUT(B_LOSS), NUM(COUNT(SP_NODE)), /**/
+    BUF(B_SROWS), BUF(B_SLIST), BUF(B_DST), BUF(B_G), OUT(B_GH), /**/
+    BUF(B_X), BUF(B_GH), OUT(B_DW), NUM(COUNT(SP_NODE)), /**/
+    OUT(B_W), OUT(B_M), BUF(B_DW), BUF(B_LR), /**/
     /* clang-format on */
     /* forward: 27 */
     /* clang-format off */
-    BUF(0), BUF(1), BUF(2), BUF(3), BUF(4), BUF(5), BUF(2), BUF(6), /**/
+    BUF(0), BUF(1), OUT(2), BUF(3), BUF(4), BUF(5), BUF(2), OUT(6), /**/
     /* clang-format on */
     /* metrics: 35 */
     /* clang-format off */
-    BUF(0), BUF(1), BUF(2), BUF(3), BUF(4), BUF(5), BUF(2), BUF(6), /**/
-    BUF(6), BUF(7), BUF(8), BUF(9), NUM(COUNT(SP_NODE)), /**/
+    BUF(0), BUF(1), OUT(2), BUF(3), BUF(4), BUF(5), BUF(2), OUT(6), /**/
+    BUF(6), BUF(7), BUF(8), OUT(9), NUM(COUNT(SP_NODE)), /**/
     /* clang-format on */
     /* vjp: 48 */
     /* clang-format off */
-    BUF(1), BUF(2), BUF(3), BUF(0), BUF(4), /**/
-    BUF(4), BUF(6), BUF(7), /**/
-    BUF(5), BUF(4), BUF(8), NUM(COUNT(SP_NODE)),
+    BUF(1), BUF(2), BUF(3), BUF(0), OUT(4), /**/
+    BUF(4), BUF(6), OUT(7), /**/
+    BUF(5), BUF(4), OUT(8), NUM(COUNT(SP_NODE)),
     /* clang-format on */
 };
 static const RtCall hm_calls[] = {
