@@ -200,7 +200,7 @@ FAULTS = [
     ("runtime/cuda_exec.c", "if ((uint32_t)(*said >> 32 * k) == word) continue;", "if (*said != UINT64_MAX) continue;", "runtime_cuda"),
     ("runtime/cuda_exec.c", "    note(c, c->driver.stream_wait(c->stream), what);\n    c->unread = false;\n", "    c->unread = false;\n", "runtime_cuda"),
     ("runtime/cuda_exec.c", "if (++e->n_runs == 2) capture(e);", "if (++e->n_runs == 0) capture(e);", "runtime_cuda"),
-    ("runtime/cuda_exec.c", "i < e->program->n_steps && !error; i++) {", "i + 1 < e->program->n_steps && !error; i++) {", "runtime_cuda"),
+    ("runtime/cuda_exec.c", "i < e->program->n_steps && !error; i++) {\n        error = start_step(", "i + 1 < e->program->n_steps && !error; i++) {\n        error = start_step(", "runtime_cuda"),
     ("codegen/cuda_wide.c", "s.from != t.from || t.first != s.first + by / s.times ||", "s.from != t.from || by < 0 ||", "emit_cuda"),
     ("codegen/cuda_wide.c", "return f->k->ins.data[s.from].op != KIR_var || is_steady(f, u, v);", "return u != v || is_steady(f, u, v);", "emit_cuda"),
     ("codegen/cuda_wide.c", "        if (x->n != n || in_order != n || any != n) return false;\n", "", "emit_cuda"),
