@@ -97,10 +97,11 @@ static IrId dim_of_piece(const Parts *p, const Whole *w, uint32_t i)
     return irb_type(&p->r.b, w->piece[i]).dims[w->at];
 }
 
+/* An operand of a concat; where pieces pay, the pieces of one that is put together itself. */
 static bool take_in(Parts *p, IrId v, IrId arg, Whole *w)
 {
     const Whole *inner = &p->of[arg];
-    bool same = inner->n && inner->at == w->at;
+    bool same = inner->n && inner->at == w->at && p->on[op_of(p, arg)->type.space];
     if (w->n + (same ? inner->n : 1) > MOST_PIECES) return false;
     if (op_of(p, arg)->type.space != op_of(p, v)->type.space) return false;
     if (!same) w->piece[w->n++] = value_of(p, arg);
@@ -323,7 +324,7 @@ static bool try_op(Parts *p, IrId v)
     for (uint32_t k = 0; k < op->n_args; k++) {
         const Whole *w = &p->of[op->args[k]];
         if (!w->n) continue;
-        if (op->op == IR_OP_slice) return slice(p, v, w);
+        if (op->op == IR_OP_slice) return p->on[op->type.space] && slice(p, v, w);
         if (!is_open(p, op) || !pays(p, v)) return false;
         if (op->op == IR_OP_reshape) return reshape(p, v, w);
         return by_pieces(p, v, op_of(p, op->args[k])->type.dims[w->at]);
