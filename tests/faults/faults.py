@@ -213,7 +213,6 @@ FAULTS = [
     ("runtime/cuda_exec.c", "if (split && !error) error = d->stream_follow(c->beside, c->forked, 0);", "", "cuda"),
     ("runtime/cuda_exec.c", "    rt_cuda_unbind(e);\n", "", "runtime_cuda"),
     ("runtime/cuda_exec.c", "if (turns[i].behind >> l & 1) error", "if (turns[i].behind >> l & 1 && l) error", "cuda"),
-    ("runtime/cuda_exec.c", "        if (begun[l]) error = d->stream_follow(origin,", "        if (begun[l] && l > 1) error = d->stream_follow(origin,", "cuda"),
     ("runtime/cuda_lanes.c", "(x->written || y->written) && x->from", "x->written && x->from", "cuda"),
     ("runtime/cuda_lanes.c", "            seen[lane][l] = last[l];", "            seen[lane][l] = e->program->n_steps;", "cuda"),
     ("codegen/tables.c", "k->params.data[i].kind != KIR_IN,", "k->params.data[i].kind == KIR_INOUT,", "cuda"),
