@@ -8,7 +8,7 @@ multiply-adds), by the rates that `gnnc machine --probe` measures here, the best
 `PROGRAM bench --json`, forward and forward + backward. Rows that lie in a cache are read faster than a copy in memory, so a share may exceed 1.
 --cpu-time: instead the user time of one iteration, which other processes disturb less: that of `bench --threads 1 --iters N` less that of one with
 `--iters 1`, shared out by the elapsed times. --kernels N: the N kernels of each that lose most, by elapsed time.
-PROGRAM is an executable: those of `bench/run --rows typed` lie in build/bench/work/bin, their data in build/bench/work."""
+PROGRAM is an executable: `bench/run --rows typed --out DIR` leaves them in the folder work/bin of DIR, and their data in the folder work."""
 import argparse
 import json
 import os

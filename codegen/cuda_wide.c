@@ -118,7 +118,7 @@ static bool is_same_memory(const KirIns *x, const KirIns *y)
     return x->buf == y->buf && (x->buf != KIR_NONE || x->alloc == y->alloc);
 }
 
-/* A vector that only moves whole, as a register does. */
+/* Whether an access loads or stores all 16 lanes, at neighbouring places. */
 static bool is_whole_access(const KirIns *x)
 {
     return x->op != KIR_gather && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;

@@ -243,7 +243,7 @@ _Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)ORDER_ROW_BLOC
                    (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS,
                "parts of rows as the compiler makes them");
 
-/* The arguments of a step, whose kernel says which it writes to. */
+/* Adds a step's arguments to the table. k: the step's kernel, whose parameters say which buffers it writes to. */
 static void add_args(Builder *b, const KirKernel *k, const PlanArg *args, uint32_t n)
 {
     ICE_UNLESS(k->params.n == n);

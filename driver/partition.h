@@ -18,8 +18,8 @@ typedef struct Relation {
        holds one target for each source, by the sources' ids. Where the sources have no name, "subject" for example, parts
        hold the targets' ids of the whole, since a program may read them as numbers as well */
     const char *array;
-    const char
-        *path; /* of a metapath: the arrays of its steps, "subject,reverse(subject)", as compose has them; else NULL */
+    /* of a metapath: the arrays of its steps, "subject,reverse(subject)", as compose has them; else NULL */
+    const char *path;
     bool column;
     int32_t from, to; /* kinds */
     int64_t first, n; /* edges */
@@ -91,8 +91,8 @@ typedef struct Units {
     const int32_t *neighbours; /* ascending, each once, in both directions, without the unit itself */
 } Units;
 
-/* owner [n]: the part of each unit. All are functions of their arguments alone. Steps compute one kind of nodes after
-   another, so each part is to have its share of each kind's work. */
+/* owner [n]: the part of each unit. All are functions of their arguments alone. A program computes one kind of nodes
+   after another, and parts wait for one another in between: so each is to have its share of each kind's work. */
 
 /* Ascending ids; a part begins at a multiple of `align`, and its work is as near as that allows to its share. */
 void partition_contiguous(const Units *u, int32_t parts, int64_t align, int32_t *owner);
@@ -140,8 +140,8 @@ typedef struct Split {
     const int32_t *owner; /* [nodes] */
     Part *parts;          /* [n_parts] */
     int64_t cut, halo, halo_most;
-    double
-        balance; /* of each kind the owned nodes and edges in and out of the part with most; their sum, over the mean */
+    /* work: owned nodes, and edges in and out. Of each kind that of the part with most, added up, over the mean */
+    double balance;
     double cost; /* of the slowest part, in edges */
 } Split;
 

@@ -1,19 +1,13 @@
-/* gnnc data partition --paths: the pairs of nodes that metapaths join, as relations of the parts, since a process has too few
-   edges to find those of its nodes. Each pair stands once, by target, then by source, as `compose` makes them where one
-   process has all edges (runtime/graph_path.c). Counts first, so that too many are refused before memory is asked for. */
+/* gnnc data partition --paths: finds the pairs of nodes that metapaths join, and adds them to the folder as relations, so
+   that its parts hold them: a process has too few edges to find those of its own nodes. */
 #include "driver/partition.h"
 #include "ir/graph.h"
+#include "runtime/graph_path.h"
 #include <ctype.h>
-#include <stdlib.h>
 
-/* The edges that one step of a path may be, and the sources that the walk from the target at hand has reached by them. */
 typedef struct Step {
     int32_t from, to; /* kinds */
-    int64_t *rows;    /* [targets + 1] */
-    int32_t *sources; /* by target */
-    int32_t *seen;    /* [sources] 1 + the last target whose walk reached it */
-    int32_t *reached; /* [n] */
-    int64_t n;
+    RtPathStep edges; /* numbers of nodes among those of their kind */
 } Step;
 
 static bool refuse(Session *s, const char *what)
@@ -32,69 +26,47 @@ static const Relation *relation_of(const Folder *f, const char *name)
     return partition_relation(f, name);
 }
 
-static void open_step(Arena *a, const Folder *f, const Relation *x, bool reversed, Step *s)
+/* Numbers among the nodes of their kind. */
+static const int32_t *of_kind(Arena *a, const int32_t *nodes, int64_t n, const Kind *kind)
 {
-    const int32_t *src = reversed ? f->dst : f->src, *dst = reversed ? f->src : f->dst;
-    s->from = reversed ? x->to : x->from;
-    s->to = reversed ? x->from : x->to;
-    int64_t n_src = f->kinds[s->from].n, n_dst = f->kinds[s->to].n;
-    int64_t *at = ARENA_ARRAY(a, int64_t, n_dst + 1);
-    s->rows = ARENA_ARRAY(a, int64_t, n_dst + 1);
-    s->sources = ARENA_ARRAY(a, int32_t, x->n);
-    s->seen = ARENA_ARRAY(a, int32_t, n_src);
-    s->reached = ARENA_ARRAY(a, int32_t, n_src);
-    for (int64_t e = x->first; e < x->first + x->n; e++) s->rows[dst[e] - f->kinds[s->to].first + 1]++;
-    for (int64_t v = 0; v < n_dst; v++) s->rows[v + 1] += s->rows[v];
-    memcpy(at, s->rows, (size_t)(n_dst + 1) * sizeof *at);
-    for (int64_t e = x->first; e < x->first + x->n; e++)
-        s->sources[at[dst[e] - f->kinds[s->to].first]++] = (int32_t)(src[e] - f->kinds[s->from].first);
+    int32_t *out = ARENA_ARRAY(a, int32_t, n);
+    for (int64_t i = 0; i < n; i++) out[i] = (int32_t)(nodes[i] - kind->first);
+    return out;
 }
 
-static void reach(Step *s, int32_t node, int32_t target)
+static Step step_of(Arena *a, const Folder *f, const Relation *x, bool reversed)
 {
-    for (int64_t i = s->rows[node]; i < s->rows[node + 1]; i++) {
-        if (s->seen[s->sources[i]] == target + 1) continue;
-        s->seen[s->sources[i]] = target + 1;
-        s->reached[s->n++] = s->sources[i];
-    }
+    const int32_t *src = (reversed ? f->dst : f->src) + x->first, *dst = (reversed ? f->src : f->dst) + x->first;
+    Step s = {.from = reversed ? x->to : x->from, .to = reversed ? x->from : x->to};
+    const Kind *from = &f->kinds[s.from], *to = &f->kinds[s.to];
+    s.edges = (RtPathStep){of_kind(a, src, x->n, from), of_kind(a, dst, x->n, to), x->n, from->n, to->n};
+    return s;
 }
 
-/* steps[0] then holds the sources that paths to the target begin at. */
-static void walk(Step *steps, uint32_t n_steps, int32_t target)
+/* The pairs behind the folder's edges. */
+static bool add_pairs(Session *s, Folder *f, Relation x, const Step *steps, uint32_t n_steps)
 {
-    for (uint32_t k = 0; k < n_steps; k++) steps[k].n = 0;
-    reach(&steps[n_steps - 1], target, target);
-    for (uint32_t k = n_steps - 1; k > 0; k--)
-        for (int64_t i = 0; i < steps[k].n; i++) reach(&steps[k - 1], steps[k].reached[i], target);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static bool add_pairs(Session *s, Folder *f, Relation x, Step *steps, uint32_t n_steps)
-{
-    const Kind *from = &f->kinds[x.from], *to = &f->kinds[x.to];
-    for (int32_t v = 0; v < to->n; v++) walk(steps, n_steps, v), x.n += steps[0].n;
-    if (x.n >= INT32_MAX - f->edges)
+    RtPathStep edges[IR_MAX_PATH];
+    RtPathWalk *w;
+    RtStatus st = {0};
+    for (uint32_t k = 0; k < n_steps; k++) edges[k] = steps[k].edges;
+    if (rt_path_open(x.name, edges, n_steps, &w, &x.n, &st)) return refuse(s, st.message);
+    if (x.n >= INT32_MAX - f->edges) {
+        rt_path_free(w);
         return refuse(s,
                       arena_printf(s->arena, "paths of `%s` join %lld pairs, with which there are 2^31 edges or more",
                                    x.name, (long long)x.n));
+    }
     x.first = f->edges;
     int32_t *src = ARENA_ARRAY(s->arena, int32_t, f->edges + x.n),
             *dst = ARENA_ARRAY(s->arena, int32_t, f->edges + x.n);
     for (int64_t e = 0; e < f->edges; e++) src[e] = f->src[e], dst[e] = f->dst[e];
-    for (uint32_t k = 0; k < n_steps; k++)
-        for (int64_t u = 0; u < f->kinds[steps[k].from].n; u++) steps[k].seen[u] = 0;
-    for (int32_t v = 0; v < to->n; v++) {
-        walk(steps, n_steps, v);
-        if (steps[0].n) qsort(steps[0].reached, (size_t)steps[0].n, sizeof *steps[0].reached, ascending);
-        for (int64_t i = 0; i < steps[0].n; i++, f->edges++) {
-            src[f->edges] = (int32_t)from->first + steps[0].reached[i];
-            dst[f->edges] = (int32_t)to->first + v;
-        }
+    rt_path_pairs(w, src + x.first, dst + x.first);
+    rt_path_free(w);
+    f->edges += x.n;
+    for (int64_t e = x.first; e < f->edges; e++) {
+        src[e] += (int32_t)f->kinds[x.from].first;
+        dst[e] += (int32_t)f->kinds[x.to].first;
     }
     f->src = src;
     f->dst = dst;
@@ -118,7 +90,7 @@ static bool read_step(Session *s, Arena *a, const Folder *f, char *text, Step *s
     if (reversed) text[n - 1] = 0, text = trimmed(text + begin);
     const Relation *x = relation_of(f, text);
     if (!x || x->path) return refuse(s, arena_printf(s->arena, "the data have no relation `%s`", text));
-    open_step(a, f, x, reversed, step);
+    *step = step_of(a, f, x, reversed);
     strbuf_printf(path, reversed ? "%sreverse(%s)" : "%s%s", path->n ? "," : "", x->array);
     return true;
 }

@@ -81,12 +81,9 @@ void partition_print(Session *s, const char *path, const char *text)
     const cJSON *kinds = cJSON_GetObjectItemCaseSensitive(json, "kinds");
     cJSON_ArrayForEach(item, kinds)
     {
-        bool first = item == kinds->child, named = *item->string != 0;
-        printf("%s%s%s %lld", first ? "  nodes" : ",",
-               !named  ? ""
-               : first ? " of "
-                       : " ",
-               item->string, count(kinds, item->string));
+        bool first = item == kinds->child;
+        const char *before = !*item->string ? "" : first ? " of " : " "; /* the kind without a name is the first */
+        printf("%s%s%s %lld", first ? "  nodes" : ",", before, item->string, count(kinds, item->string));
     }
     if (kinds) putchar('\n');
     printf("  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");

@@ -142,7 +142,7 @@ typedef struct RtCudaTurn { /* of a step among those that run side by side */
     int lane;
     unsigned behind; /* bit l: it waits for what lane l has before it */
 } RtCudaTurn;
-/* turns: [n_steps] of the program, bound to its device. MEMORY. */
+/* Which steps may run side by side (cuda_lanes.c). turns: [n_steps] of the program, bound to its device. MEMORY. */
 RtCode rt_cuda_lanes(const RtExec *e, RtCudaTurn *turns, RtStatus *st);
 
 typedef struct RtCuda {

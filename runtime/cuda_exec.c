@@ -1,4 +1,4 @@
-/* Runs a program's steps on a device, one after another (see cuda.h). */
+/* Runs a program's steps on a device (see cuda.h): one after another, or as a graph in which some run side by side. */
 #include "runtime/clock.h"
 #include "runtime/cuda.h"
 #include <assert.h>

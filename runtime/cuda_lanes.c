@@ -83,7 +83,7 @@ static bool fills(const RtCuda *c, const RtExecStep *x)
     return x->there || threads >= c->most_threads;
 }
 
-/* last: of each lane, -1: none yet; need: the last of it that the step waits for. */
+/* The lane of a step. last, need: by lane, its last step, and the last of its steps that this one waits for; -1: none. */
 static int choose(const int64_t *last, const int64_t *need)
 {
     int best = -1, oldest = 1;
@@ -105,7 +105,8 @@ RtCode rt_cuda_lanes(const RtExec *e, RtCudaTurn *turns, RtStatus *st)
     }
     RtCode code = find_touched(e, &t, st);
     for (int64_t i = 0; i < e->program->n_steps && !code; i++) {
-        int64_t need[RT_CUDA_LANES] = {-1, -1, -1, -1};
+        int64_t need[RT_CUDA_LANES];
+        for (int l = 0; l < RT_CUDA_LANES; l++) need[l] = -1;
         for (int64_t k = 0; k < i; k++)
             if (waits(&t, i, k)) need[turns[k].lane] = k;
         int lane = fills(e->options.device, &e->steps[i]) ? 0 : choose(last, need);

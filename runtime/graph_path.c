@@ -1,7 +1,8 @@
 /* Metapaths: which pairs of nodes a path joins, one edge of each of several graphs. From each target the paths are
    walked back, edge set by edge set, and each node is taken once in each: so the work is that of the edges near a path, and
    memory is that of the nodes. Counts first, so that what does not fit is refused before memory is asked for. Works in the
-   user's order only; sorting is graph.c's. */
+   user's order only; sorting is graph.c's. `gnnc data partition` finds the pairs of the parts so as well. */
+#include "runtime/graph_path.h"
 #include "runtime/graph_list.h"
 #include <assert.h>
 #include <stdio.h>
@@ -10,9 +11,9 @@
 
 enum { BYTES_OF_PAIR = 28 }; /* ends in the list and in the maps, where it is stored, its number */
 
-/* The edges that one step of a path may be, and the sources that the walk from the target at hand has reached by them. */
+/* A step of the path, and the sources that the walk from the target at hand has reached by it. */
 typedef struct Step {
-    const RtEdgeList *edges;
+    RtPathStep edges;
     RtEdgeRows into; /* by target */
     RtBlock block;
     int32_t *seen;    /* [sources] 1 + the last target whose walk reached it */
@@ -20,21 +21,25 @@ typedef struct Step {
     int64_t n;
 } Step;
 
-static RtCode open_step(const RtGraph *g, const RtEdgeList *lists, int64_t graph, Step *s, RtStatus *st)
+struct RtPathWalk {
+    Step steps[RT_MAX_PATH];
+    int64_t n_steps;
+};
+
+static RtCode open_step(const RtPathStep *edges, Step *s, RtStatus *st)
 {
-    const RtGraphDef *d = &g->model->graphs[graph];
-    s->edges = &lists[graph];
-    RT_TRY(rt_edge_rows(s->edges->dst, s->edges->n, g->spaces[d->dst_space].count, &s->into, st));
-    RT_TRY(rt_block_alloc(&s->block, rt_size(g->spaces[d->src_space].count, 8), "a metapath", st));
+    s->edges = *edges;
+    RT_TRY(rt_edge_rows(edges->dst, edges->n, edges->n_dst, &s->into, st));
+    RT_TRY(rt_block_alloc(&s->block, rt_size(edges->n_src, 8), "a metapath", st));
     s->seen = s->block.p;
-    s->reached = s->seen + g->spaces[d->src_space].count;
+    s->reached = s->seen + edges->n_src;
     return RT_OK;
 }
 
 static void reach(Step *s, int32_t node, int32_t target)
 {
     for (int64_t i = s->into.rows[node]; i < s->into.rows[node + 1]; i++) {
-        int32_t src = s->edges->src[s->into.list[i]];
+        int32_t src = s->edges.src[s->into.list[i]];
         if (s->seen[src] == target + 1) continue;
         s->seen[src] = target + 1;
         s->reached[s->n++] = src;
@@ -42,14 +47,16 @@ static void reach(Step *s, int32_t node, int32_t target)
 }
 
 /* Walks back from the target; steps[0] then holds the sources that paths to it begin at. */
-static void walk(Step *steps, int64_t n_steps, int32_t target)
+static void walk(RtPathWalk *w, int32_t target)
 {
-    assert(n_steps > 0 && target < INT32_MAX); /* seen holds one more */
-    for (int64_t k = 0; k < n_steps; k++) steps[k].n = 0;
-    reach(&steps[n_steps - 1], target, target);
-    for (int64_t k = n_steps - 1; k > 0; k--)
-        for (int64_t i = 0; i < steps[k].n; i++) reach(&steps[k - 1], steps[k].reached[i], target);
+    assert(w->n_steps > 0 && target < INT32_MAX); /* seen holds one more */
+    for (int64_t k = 0; k < w->n_steps; k++) w->steps[k].n = 0;
+    reach(&w->steps[w->n_steps - 1], target, target);
+    for (int64_t k = w->n_steps - 1; k > 0; k--)
+        for (int64_t i = 0; i < w->steps[k].n; i++) reach(&w->steps[k - 1], w->steps[k].reached[i], target);
 }
+
+static int64_t n_targets(const RtPathWalk *w) { return w->steps[w->n_steps - 1].edges.n_dst; }
 
 static int ascending(const void *a, const void *b)
 {
@@ -68,40 +75,66 @@ static RtCode check_pairs(const char *name, int64_t n, RtStatus *st)
     return rt_memory_check(rt_size(n, BYTES_OF_PAIR), what, st);
 }
 
-static RtCode list_pairs(const char *name, Step *steps, int64_t n_steps, int64_t n_targets, RtEdgeList *l, RtStatus *st)
+static RtCode open_walk(const char *name, const RtPathStep *steps, RtPathWalk *w, int64_t *n_pairs, RtStatus *st)
 {
-    int64_t n = 0, k = 0;
-    for (int64_t v = 0; v < n_targets; v++) {
-        walk(steps, n_steps, (int32_t)v);
-        n += steps[0].n;
+    *n_pairs = 0;
+    for (int64_t i = 0; i < w->n_steps; i++) RT_TRY(open_step(&steps[i], &w->steps[i], st));
+    for (int64_t v = 0; v < n_targets(w); v++) {
+        walk(w, (int32_t)v);
+        *n_pairs += w->steps[0].n;
     }
-    RT_TRY(check_pairs(name, n, st));
-    RT_TRY(rt_edge_list_alloc(l, n, -1, st));
-    for (int64_t s = 0; s < n_steps; s++)
-        memset(steps[s].seen, 0, (size_t)((char *)steps[s].reached - (char *)steps[s].seen));
-    for (int64_t v = 0; v < n_targets; v++) {
-        walk(steps, n_steps, (int32_t)v);
-        if (steps[0].n) qsort(steps[0].reached, (size_t)steps[0].n, sizeof *steps[0].reached, ascending);
-        for (int64_t i = 0; i < steps[0].n; i++, k++) {
-            l->src[k] = steps[0].reached[i];
-            l->dst[k] = (int32_t)v;
-        }
+    return check_pairs(name, *n_pairs, st);
+}
+
+RtCode rt_path_open(const char *name, const RtPathStep *steps, int64_t n_steps, RtPathWalk **w, int64_t *n_pairs,
+                    RtStatus *st)
+{
+    assert(n_steps > 0 && n_steps <= RT_MAX_PATH);
+    RT_TRY(rt_alloc(w, 1, sizeof **w, "a metapath", st));
+    (*w)->n_steps = n_steps;
+    RtCode code = open_walk(name, steps, *w, n_pairs, st);
+    if (!code) return RT_OK;
+    rt_path_free(*w);
+    *w = NULL;
+    return code;
+}
+
+void rt_path_pairs(RtPathWalk *w, int32_t *src, int32_t *dst)
+{
+    Step *first = &w->steps[0];
+    for (int64_t k = 0; k < w->n_steps; k++)
+        memset(w->steps[k].seen, 0, (size_t)((char *)w->steps[k].reached - (char *)w->steps[k].seen));
+    for (int64_t v = 0; v < n_targets(w); v++) {
+        walk(w, (int32_t)v);
+        if (first->n) qsort(first->reached, (size_t)first->n, sizeof *first->reached, ascending);
+        for (int64_t i = 0; i < first->n; i++) *src++ = first->reached[i], *dst++ = (int32_t)v;
     }
-    assert(k == n);
-    return RT_OK;
+}
+
+void rt_path_free(RtPathWalk *w)
+{
+    if (!w) return;
+    for (int64_t i = 0; i < w->n_steps; i++) {
+        rt_block_free(&w->steps[i].into.block);
+        rt_block_free(&w->steps[i].block);
+    }
+    free(w);
 }
 
 RtCode rt_list_path(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l, RtStatus *st)
 {
-    Step steps[RT_MAX_PATH] = {0};
-    RtCode code = RT_OK;
+    RtPathStep steps[RT_MAX_PATH];
+    RtPathWalk *w;
+    int64_t n;
     assert(def->n_path > 0 && def->n_path <= RT_MAX_PATH);
-    for (int64_t i = 0; i < def->n_path && !code; i++) code = open_step(g, lists, def->path[i], &steps[i], st);
-    if (!code)
-        code = list_pairs(g->model->strings + def->name, steps, def->n_path, g->spaces[def->dst_space].count, l, st);
     for (int64_t i = 0; i < def->n_path; i++) {
-        rt_block_free(&steps[i].into.block);
-        rt_block_free(&steps[i].block);
+        const RtGraphDef *d = &g->model->graphs[def->path[i]];
+        const RtEdgeList *x = &lists[def->path[i]];
+        steps[i] = (RtPathStep){x->src, x->dst, x->n, g->spaces[d->src_space].count, g->spaces[d->dst_space].count};
     }
+    RT_TRY(rt_path_open(g->model->strings + def->name, steps, def->n_path, &w, &n, st));
+    RtCode code = rt_edge_list_alloc(l, n, -1, st);
+    if (!code) rt_path_pairs(w, l->src, l->dst);
+    rt_path_free(w);
     return code;
 }

@@ -47,7 +47,8 @@ typedef struct RtPart {
 } RtPart;
 /* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
 RtCode rt_part_load(const char *dir, int rank, int n, RtPart *part, RtStatus *st);
-/* Reads a folder that is one of the parts, for who takes it for a data set of its own; *part is empty where it is none. */
+/* Reads what part.json says, where a program is given a single part as if it were a whole data set; *part is empty where the
+   folder is no part. */
 RtCode rt_part_open(const char *dir, RtPart *part, RtStatus *st);
 void rt_part_free(RtPart *part);
 int64_t rt_part_bytes(const RtPart *part);

@@ -13,7 +13,8 @@ MAY = {  # folder -> what it may include besides itself; a path names one header
     "passes": ["base", "ir", "runtime/blocks.h", "runtime/half.h", "runtime/pack.h"],
     "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h", "runtime/cpu.h"],
     "runtime": [],
-    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/cpu.h", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],
+    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/cpu.h", "runtime/gnnrt.h", "runtime/graph_path.h", "runtime/machine.h",
+               "runtime/status.h"],
 }
 ROOMS = ["context", "rewrite", "group", "fuse", "schedule", "lower", "kernel", "plan", "pipeline"]  # of passes/: each includes those before it
 PUBLIC = ["context/passes.h", "context/machine.h", "context/price.h", "context/rows.h", "context/vectors.h", "rewrite/rewrite.h", "group/group.h",

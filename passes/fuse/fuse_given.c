@@ -117,7 +117,7 @@ bool fuse_given_order(PassContext *ctx, const FusedFunc *f)
     ICE_UNLESS(f->order.n >= f->text->groups.n); /* each is a group, by fuse_given_end */
     for (uint32_t i = 0, at = 0; i < f->text->groups.n; i++, at++) {
         const GroupText *t = &f->text->groups.data[i];
-        while (f->groups.data[f->order.data[at]].roots.data[0] >= f->n_values) at++; /* a copy back into a tensor */
+        while (group_is_copy_back(f, f->order.data[at])) at++;
         if (f->order.data[at] == f->group_of.data[t->values.data[0].v]) continue;
         return refuse(ctx, t->span, arena_printf(ctx->stage, "group %u cannot run at this place", t->label),
                       "it reads what a later group computes, or updates a tensor that a later group reads");

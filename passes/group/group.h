@@ -184,4 +184,9 @@ bool rows_are_gathered(const FusedFunc *f, uint32_t g, IrId v);
 uint32_t group_new(FusedFunc *f, Arena *a, IrId v);
 void group_find_deps(FusedFunc *f, uint32_t g, Arena *a);           /* fills groups[g].deps */
 bool group_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
-bool group_order(FusedFunc *f, Arena *a);                           /* fills order */
+/* Whether group g copies a value back into a tensor that the function updates: no text of a schedule tells such groups. */
+static inline bool group_is_copy_back(const FusedFunc *f, uint32_t g)
+{
+    return f->groups.data[g].roots.data[0] >= f->n_values;
+}
+bool group_order(FusedFunc *f, Arena *a); /* fills order */

@@ -27,15 +27,13 @@ static bool is_ready(const Group *g, const bool *done)
     return true;
 }
 
-static bool is_copy_back(const FusedFunc *f, uint32_t g) { return f->groups.data[g].roots.data[0] >= f->n_values; }
-
 /* Of groups that may run: copies back into tensors first, which a text does not tell; then by the text, or the one whose
    first value comes first in the function. */
 static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
 {
     ICE_UNLESS(f->groups.data[a].roots.n && f->groups.data[b].roots.n);
     IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
-    bool copy = is_copy_back(f, a), other = is_copy_back(f, b);
+    bool copy = group_is_copy_back(f, a), other = group_is_copy_back(f, b);
     if (copy || other) return copy && (!other || x < y);
     return f->text && f->target[x] != f->target[y] ? f->target[x] < f->target[y] : x < y;
 }
@@ -272,7 +270,7 @@ static void raise_copies(const FusedFunc *f, Order *o, Arena *scratch)
     uint32_t *step = ARENA_ARRAY(scratch, uint32_t, f->groups.n + 1); /* + 1; 0: no step */
     for (uint32_t i = 0; i < o->n; i++) step[o->steps[i].group] = i + 1;
     for (uint32_t g = f->groups.n; g-- > 0;)
-        if (step[g] && is_copy_back(f, g)) move(o, step[g] - 1, first_place(o, step[g] - 1));
+        if (step[g] && group_is_copy_back(f, g)) move(o, step[g] - 1, first_place(o, step[g] - 1));
 }
 
 static void take_order(FusedFunc *f, const Order *o)

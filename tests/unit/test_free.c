@@ -12,6 +12,7 @@
 #include "runtime/edge_text.h"
 #include "runtime/exec.h"
 #include "runtime/gnnrt.h"
+#include "runtime/graph_path.h"
 #include "runtime/json.h"
 #include "runtime/nonzeros.h"
 #include "runtime/order.h"
@@ -35,6 +36,7 @@ static void test_created(void)
     jit_free(NULL);
     rt_pool_free(NULL);
     rt_exec_free(NULL);
+    rt_path_free(NULL);
     rt_split_free(NULL);
     rt_chain_free(NULL);
     rt_cone_free(NULL);
