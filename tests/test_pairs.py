@@ -10,6 +10,7 @@ from sandbox import Sandbox
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
 import library  # noqa: E402
+import tensors  # noqa: E402
 
 MODEL = """
 layer decay(x: @d[F], h: @d[F]) -> @d[F] = 0.5 * h + x
@@ -188,6 +189,40 @@ def put_together(box):
     return (far > 1e-5 or n_sums != 4) and "off by %g, and %d sums by pair: %s" % (far, n_sums, said)
 
 
+INSTANCES = """
+layer two(x: node[F], O = none) -> node[O] = linear(tanh(linear(x, O = 7)), O = O)
+model net(x: node[F], rel: edge index[R]) -> node[5] = film(x, rel, num_relations = 12, nn = two)
+train net {
+  loss = mse(net(data.x, data.rel), zeros(node[5])) on data.train
+  optimizer sgd(0.01)
+}
+"""
+
+
+def instances(box):
+    """A layer's instance for each of 12 relations is not computed at each node: pairs read the parameters of theirs. Two
+    steps of training end at the weights that they have without that."""
+    rng = np.random.default_rng(11)
+    n, m, folder = 60, 2000, box.path("instances")
+    edges = rng.integers(0, n, (2, m))
+    os.makedirs(folder)
+    for name, value in {"x": rng.standard_normal((n, 6)).astype("f4"), "edge_index": edges, "train_mask": rng.random(n) < 0.5,
+                        "rel": (edges[0] + edges[1] // 9) % 3 * 4}.items():
+        np.save(os.path.join(folder, name + ".npy"), value)
+    box.write("instances.gnn", INSTANCES)
+    got, plans = [], []
+    for name, flags in ("stacked", []), ("whole", ["--disable=stack"]):
+        box.must(box.gnnc, "build", "instances.gnn", "--data", folder, "--cpu=native", "--quick", *flags, "-o", box.path(name))
+        box.must(box.path(name), "train", "--data", folder, "--epochs", 2, "--save", box.path("w.safetensors"))
+        got.append(tensors.read(box.path("w.safetensors")))
+        plans.append(box.must(box.path(name), "plan", "--data", folder).out)
+    far = {name: np.abs(w - got[1][name]).max() for name, w in got[0].items()}
+    if len(far) < 48 or not max(far.values()) < 1e-5:
+        return "weights differ: %s" % far
+    wide = [text.count("node [60]") for text in plans]
+    return (wide[0] or not wide[1]) and "plans have %s values of all relations" % wide
+
+
 def pairs_of_a_library(box, folder, edges, inputs, want):
     """A library that is given the keys with the graph has the bits of the executable, and gradients of one without pairs."""
     n, libs = len(inputs["x"]), {}
@@ -278,6 +313,7 @@ box.report("no_edges", compare(box, "none", 5, 0, None))
 box.report("keys", keys(box))
 box.report("by_pairs", by_pairs(box))
 box.report("put_together", put_together(box))
+box.report("instances", instances(box))
 box.report("links", links(box))
 box.report("lists_in_a_library", lists(box))
 box.close()

@@ -7,11 +7,11 @@
 
 /* simplify runs again behind autodiff: adjoints are written plainly and rely on it. */
 const PassId pass_pipeline[] = {
-    PASS_simplify, PASS_cse,         PASS_dce,     PASS_parts,  PASS_pairs,    PASS_keys,     PASS_table,
-    PASS_dce,      PASS_parts,       PASS_reorder, PASS_narrow, PASS_autodiff, PASS_simplify, PASS_cse,
-    PASS_dce,      PASS_parts,       PASS_reorder, PASS_pick,   PASS_table,    PASS_cse,      PASS_dce,
-    PASS_layout,   PASS_narrow_rest, PASS_sparse,  PASS_hoist,  PASS_fuse,     PASS_schedule, PASS_lower,
-    PASS_prefetch, PASS_share,       PASS_weave,   PASS_cone,   PASS_connect,  PASS_memplan,
+    PASS_simplify,    PASS_cse,    PASS_dce,     PASS_stack,   PASS_dce,      PASS_parts,    PASS_pairs,    PASS_keys,
+    PASS_table,       PASS_dce,    PASS_parts,   PASS_reorder, PASS_narrow,   PASS_autodiff, PASS_simplify, PASS_cse,
+    PASS_dce,         PASS_parts,  PASS_reorder, PASS_pick,    PASS_table,    PASS_cse,      PASS_dce,      PASS_layout,
+    PASS_narrow_rest, PASS_sparse, PASS_hoist,   PASS_fuse,    PASS_schedule, PASS_lower,    PASS_prefetch, PASS_share,
+    PASS_weave,       PASS_cone,   PASS_connect, PASS_memplan,
 };
 const uint32_t n_pass_pipeline = sizeof pass_pipeline / sizeof *pass_pipeline;
 

@@ -18,9 +18,8 @@
 #include "passes/context/rows.h"
 #include "passes/rewrite/facts.h"
 #include "passes/rewrite/one_hot.h"
+#include "passes/rewrite/pairs.h"
 #include <math.h>
-
-static const double CLEARLY = 0.75; /* as many pairs as elements, or as rows times keys, are worth no list of pairs */
 
 /* How a value is made at pairs. Those with a row for each row that have the key's dim say at a pair what they say at its
    key. */
@@ -42,12 +41,10 @@ typedef struct Made {
 
 /* A key of a space of elements, with the rows that one map of these leads to. */
 typedef struct Pairs {
-    IrId key, tensor, dim, row; /* key: a value of the old function */
-    const IrGraph *base;
-    double n, elements, sums; /* expected pairs, elements, rows times keys */
-    Made *made;               /* [values] */
-    IrId *at;                 /* [values] one more than the value at pairs, in the new function */
-    bool whole;               /* the key of every element is one of the dim's */
+    PairsExpected of; /* key: a value of the old function */
+    Made *made;       /* [values] */
+    IrId *at;         /* [values] one more than the value at pairs, in the new function */
+    bool whole;       /* the key of every element is one of the dim's */
     bool used;
     IrId space, to_row, to_key, pair; /* once used: the pairs, and maps from these and to these */
 } Pairs;
@@ -73,7 +70,7 @@ typedef struct Work {
 static const IrOp *op_of(const Work *k, IrId v) { return &k->r.old->ops.data[v]; }
 static const IrType *type_of(const Work *k, IrId v) { return &op_of(k, v)->type; }
 static bool is_pinned(const Work *k, IrId v) { return k->pinned && k->pinned[v]; }
-static IrId space_of_rows(const Work *k, const Pairs *p) { return k->r.b.m->maps.data[p->row].to; }
+static IrId space_of_rows(const Work *k, const Pairs *p) { return k->r.b.m->maps.data[p->of.row].to; }
 
 /* ---- what pairs say ---------------------------------------------------------------------------------------- */
 
@@ -89,19 +86,19 @@ static bool is_by_key(const Work *k, const Pairs *p, const IrOp *op)
 {
     bool sum = op->op == IR_OP_reduce_sum, most = op->op == IR_OP_reduce_max, least = op->op == IR_OP_reduce_min;
     OneHot hot;
-    if ((!sum && !most && !least) || op->attr.map != p->row || is_pinned(k, op->args[0])) return false;
+    if ((!sum && !most && !least) || op->attr.map != p->of.row || is_pinned(k, op->args[0])) return false;
     const IrOp *chosen = op_of(k, op->args[0]), *other;
     if (chosen->op != IR_OP_select || !one_hot_is(k->r.old, k->pinned, chosen->args[0], &hot)) return false;
     other = op_of(k, chosen->args[2]);
     double nothing = sum ? 0 : most ? -INFINITY : INFINITY;
-    return hot.index == p->key && hot.dim == p->dim && other->op == IR_OP_const && other->attr.f == nothing &&
-           !ir_type_has_dim(type_of(k, chosen->args[1]), p->dim);
+    return hot.index == p->of.key && hot.dim == p->of.dim && other->op == IR_OP_const && other->attr.f == nothing &&
+           !ir_type_has_dim(type_of(k, chosen->args[1]), p->of.dim);
 }
 
 /* Is an operation of operands that are made at pairs made there as well? */
 static bool is_local(const Work *k, const Pairs *p, const IrOp *op)
 {
-    IrId dim = p->dim;
+    IrId dim = p->of.dim;
     const IrType *x = op->n_args ? type_of(k, op->args[0]) : NULL;
     for (uint32_t i = 0; i < op->n_args; i++)
         if (p->made[op->args[i]].how == NOT) return false;
@@ -144,18 +141,18 @@ static Made made_of(const Work *k, const Pairs *p, IrId v)
 {
     const IrOp *op = op_of(k, v);
     const IrType *t = &op->type;
-    IrId rows = space_of_rows(k, p), elements = p->base->edge;
-    bool keyed = ir_type_has_dim(t, p->dim);
+    IrId rows = space_of_rows(k, p), elements = p->of.base->edge;
+    bool keyed = ir_type_has_dim(t, p->of.dim);
     uint8_t all = BY_ROW | BY_KEY | DEAR | BY_SUMS, none = op->op == IR_OP_const && op->attr.f == 0 ? GONE : 0;
     if (ir_op_is_of_autodiff(op->op)) return (Made){NOT, 0};
     if (t->space == IR_UNIT) return keyed ? (Made){OF_KEY, BY_KEY | none} : (Made){ONE, none};
     if (t->space == elements && !keyed) {
-        if (op->op == IR_OP_gather && op->attr.map == p->row && p->made[op->args[0]].how)
+        if (op->op == IR_OP_gather && op->attr.map == p->of.row && p->made[op->args[0]].how)
             return (Made){AT_ROW, what_of(p, op, all)};
-        bool at = op->op == IR_OP_at && op->attr.dim == p->dim && op->args[1] == p->key;
+        bool at = op->op == IR_OP_at && op->attr.dim == p->of.dim && op->args[1] == p->of.key;
         if (at && p->made[op->args[0]].how == OF_KEY) return (Made){AT_KEY, BY_KEY | GONE};
         const IrOp *read = at ? op_of(k, op->args[0]) : NULL;
-        if (at && read->op == IR_OP_gather && read->attr.map == p->row && p->made[read->args[0]].how >= SUMMED)
+        if (at && read->op == IR_OP_gather && read->attr.map == p->of.row && p->made[read->args[0]].how >= SUMMED)
             return (Made){AT_KEY, what_of(p, read, all) | BY_ROW | BY_KEY | GONE};
     }
     if (t->space == rows && !keyed) return (Made){OF_ROW, BY_ROW | none};
@@ -179,17 +176,16 @@ static const IrGraph *graph_of(const IrModule *m, IrId edge)
     return NULL;
 }
 
-/* Expected pairs for each element: as the data have them, or of 16 elements of a row with keys at random. */
-static void expect(const Work *k, Pairs *p)
+/* As many pairs as the data have, or of 16 elements of a row with keys at random. */
+static void expect(const PassContext *ctx, const IrModule *m, PairsExpected *p)
 {
-    const IrModule *m = k->r.b.m;
-    double keys = (double)m->dims.data[p->dim].size, rows = expected_rows(m, space_of_rows(k, p)), each;
+    double keys = (double)m->dims.data[p->dim].size, rows = expected_rows(m, m->maps.data[p->row].to), each;
     p->elements = expected_rows(m, p->base->edge);
     p->sums = rows * keys;
     each = p->elements / rows;
     p->n = p->sums * (1 - pow(1 - 1 / keys, each));
-    for (uint32_t i = 0; i < k->ctx->n_pairs && p->base->kind == IR_GRAPH_DATA; i++) {
-        const PassPairs *x = &k->ctx->pairs[i];
+    for (uint32_t i = 0; i < ctx->n_pairs && p->base->kind == IR_GRAPH_DATA; i++) {
+        const PassPairs *x = &ctx->pairs[i];
         if (strcmp(x->input, m->tensors.data[p->tensor].name)) continue;
         bool to = p->row == p->base->dst;
         p->n = to ? x->dst_pairs : x->src_pairs;
@@ -200,7 +196,10 @@ static void expect(const Work *k, Pairs *p)
     if (p->n > p->elements) p->n = p->elements;
 }
 
-static bool pays(const Pairs *p) { return p->n <= CLEARLY * p->elements && p->n <= CLEARLY * p->sums; }
+bool pairs_pay(const PairsExpected *p)
+{
+    return p->n <= PAIRS_CLEARLY * p->elements && p->n <= PAIRS_CLEARLY * p->sums;
+}
 
 /* Whether the pairs of an input can be made before a function is called. */
 static bool is_graph_input(const PassContext *ctx, const char *name)
@@ -210,29 +209,45 @@ static bool is_graph_input(const PassContext *ctx, const char *name)
     return found;
 }
 
-/* Where an input says the rows of dim `dim` that elements of a graph read, all of whose pairs are known at load. */
+bool key_is_whole(const IrModule *m, const IrFunc *f, IrId key, IrId dim)
+{
+    const IrOp *op = &f->ops.data[key];
+    const IrArg *arg = op->op == IR_OP_arg ? &f->args.data[op->attr.i] : NULL;
+    if (!arg || arg->kind != IR_ARG_TENSOR) return false;
+    const IrTensor *t = &m->tensors.data[arg->ref];
+    return t->bound && t->bound <= m->dims.data[dim].size && !t->allow_missing;
+}
+
+bool pairs_expect(const PassContext *ctx, IrModule *m, const IrFunc *f, IrId key, IrId dim, IrId row, PairsExpected *p)
+{
+    const IrOp *op = &f->ops.data[key];
+    const IrArg *arg = op->op == IR_OP_arg ? &f->args.data[op->attr.i] : NULL;
+    const IrGraph *g = graph_of(m, op->type.space);
+    const IrMap *map = &m->maps.data[row];
+    if (!arg || arg->kind != IR_ARG_TENSOR || m->tensors.data[arg->ref].kind != IR_INPUT || !g) return false;
+    if (g->redrawn || g->kind == IR_GRAPH_KEYED || op->type.n_dims || (row != g->dst && row != g->src)) return false;
+    const IrTensor *t = &m->tensors.data[arg->ref];
+    if (!is_graph_input(ctx, t->name) || map->partial || map->to == IR_UNIT || !ir_map_stays(m, row)) return false;
+    if (t->is_map && m->maps.data[t->map].to != irb_rows_space(m, dim)) return false;
+    *p = (PairsExpected){.key = key, .tensor = arg->ref, .dim = dim, .row = row, .base = g};
+    expect(ctx, m, p);
+    return true;
+}
+
+/* Where a value says the rows of dim `dim` that elements of a graph read, all of whose pairs are known at load. */
 static void add_pairs(Work *k, IrId key, IrId dim)
 {
-    const IrModule *m = k->r.b.m;
-    const IrOp *op = op_of(k, key);
-    const IrArg *arg = op->op == IR_OP_arg ? &k->r.old->args.data[op->attr.i] : NULL;
-    const IrGraph *g = graph_of(m, op->type.space);
-    if (!arg || arg->kind != IR_ARG_TENSOR || m->tensors.data[arg->ref].kind != IR_INPUT || !g) return;
-    if (g->redrawn || g->kind == IR_GRAPH_KEYED || op->type.n_dims) return;
-    const IrTensor *t = &m->tensors.data[arg->ref];
-    if (!is_graph_input(k->ctx, t->name)) return;
-    if (t->is_map && m->maps.data[t->map].to != irb_rows_space(k->r.b.m, dim)) return;
-    IrId rows[] = {g->dst, g->src};
-    for (int i = 0; i < 2; i++) {
-        const IrMap *map = &m->maps.data[rows[i]];
+    const IrGraph *g = graph_of(k->r.b.m, op_of(k, key)->type.space);
+    IrId rows[] = {g ? g->dst : IR_NONE, g ? g->src : IR_NONE};
+    for (int i = 0; g && i < 2; i++) {
         bool known = false;
-        for (uint32_t j = 0; j < k->pairs.n; j++)
-            known |= k->pairs.data[j].key == key && k->pairs.data[j].dim == dim && k->pairs.data[j].row == rows[i];
-        if (known || map->partial || map->to == IR_UNIT || !ir_map_stays(m, rows[i])) continue;
-        bool whole = t->bound && t->bound <= m->dims.data[dim].size && !t->allow_missing;
-        Pairs p = {.key = key, .tensor = arg->ref, .dim = dim, .row = rows[i], .base = g, .whole = whole};
-        expect(k, &p);
-        VEC_PUSH(k->ctx->stage, &k->pairs, p);
+        for (uint32_t j = 0; j < k->pairs.n; j++) {
+            const PairsExpected *of = &k->pairs.data[j].of;
+            known |= of->key == key && of->dim == dim && of->row == rows[i];
+        }
+        Pairs p = {.whole = key_is_whole(k->r.b.m, k->r.old, key, dim)};
+        if (!known && pairs_expect(k->ctx, k->r.b.m, k->r.old, key, dim, rows[i], &p.of))
+            VEC_PUSH(k->ctx->stage, &k->pairs, p);
     }
 }
 
@@ -265,9 +280,9 @@ static bool is_summed(const Work *k, const Pairs *p, const IrOp *op)
         if (x->how == NOT) return false;
         gone |= (x->what & GONE) != 0;
         sums |= (x->what & BY_SUMS) != 0;
-        has |= ir_type_has_dim(type_of(k, op->args[i]), p->dim);
+        has |= ir_type_has_dim(type_of(k, op->args[i]), p->of.dim);
     }
-    return gone && sums && has && !ir_type_has_dim(&op->type, p->dim);
+    return gone && sums && has && !ir_type_has_dim(&op->type, p->of.dim);
 }
 
 /* What a sum of elements v is linear in, below the lowest product of it with what row and key say and nothing else reads;
@@ -276,7 +291,7 @@ static IrId carrier_of(const Work *k, const Pairs *p, IrId v)
 {
     const IrOp *op = op_of(k, v);
     IrId below = IR_NONE;
-    if (k->uses[v] != 1 || is_pinned(k, v) || op->type.space != p->base->edge || p->made[v].how) return IR_NONE;
+    if (k->uses[v] != 1 || is_pinned(k, v) || op->type.space != p->of.base->edge || p->made[v].how) return IR_NONE;
     switch (op->op) {
     case IR_OP_neg:
     case IR_OP_transpose:
@@ -313,14 +328,14 @@ static Plan plan_of(const Work *k, IrId v)
     for (uint32_t i = 0; i < k->pairs.n; i++) {
         Pairs *p = &k->pairs.data[i];
         IrId carrier = IR_NONE;
-        if (!pays(p) || (best.by && best.by->n <= p->n)) continue;
+        if (!pairs_pay(&p->of) || (best.by && best.by->of.n <= p->of.n)) continue;
         bool read = op->op == IR_OP_at && p->made[v].how == AT_KEY && p->made[v].what & BY_SUMS;
-        if (op->op == IR_OP_reduce_sum && op->attr.map == p->row) carrier = carrier_of(k, p, op->args[0]);
-        Form form = is_summed(k, p, op)                                   ? FORM_SUMMED
-                    : carrier != IR_NONE                                  ? FORM_LINEAR
-                    : read                                                ? FORM_READ
-                    : op->type.space == p->base->edge && is_product(p, v) ? FORM_PRODUCT
-                                                                          : KEPT;
+        if (op->op == IR_OP_reduce_sum && op->attr.map == p->of.row) carrier = carrier_of(k, p, op->args[0]);
+        Form form = is_summed(k, p, op)                                      ? FORM_SUMMED
+                    : carrier != IR_NONE                                     ? FORM_LINEAR
+                    : read                                                   ? FORM_READ
+                    : op->type.space == p->of.base->edge && is_product(p, v) ? FORM_PRODUCT
+                                                                             : KEPT;
         if (form) best = (Plan){(uint8_t)form, false, p, carrier};
     }
     return best;
@@ -381,7 +396,7 @@ static void plan(Work *k)
         if (!x->form) continue;
         x->by->used = true;
         pass_remark_at(k->ctx, PASS_pairs, true, f, v, "%s: %.0f pairs, %.0f elements, %.0f rows times keys",
-                       forms[x->form], x->by->n, x->by->elements, x->by->sums);
+                       forms[x->form], x->by->of.n, x->by->of.elements, x->by->of.sums);
     }
 }
 
@@ -390,35 +405,36 @@ static void plan(Work *k)
 static void make_space(Work *k, Pairs *p)
 {
     IrModule *m = k->r.b.m;
-    IrId key = irb_said_map(m, p->tensor, irb_rows_space(m, p->dim)), rows = space_of_rows(k, p);
+    IrId key = irb_said_map(m, p->of.tensor, irb_rows_space(m, p->of.dim)), rows = space_of_rows(k, p);
     const IrGraph *g = NULL;
     ICE_UNLESS(key != IR_NONE); /* add_pairs saw to it */
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *x = &m->graphs.data[i];
-        if (x->kind == IR_GRAPH_KEYED && x->batch == p->row && x->of == key) g = x;
+        if (x->kind == IR_GRAPH_KEYED && x->batch == p->of.row && x->of == key) g = x;
     }
     if (!g) {
-        const char *name = arena_printf(m->arena, "%s.%s", m->maps.data[p->row].name, m->tensors.data[p->tensor].name);
+        const char *name = arena_printf(m->arena, "%s.%s", m->maps.data[p->of.row].name,
+                                        m->tensors.data[p->of.tensor].name);
         IrGraph made = {.name = name,
                         .kind = IR_GRAPH_KEYED,
-                        .base = (IrId)(graph_of(m, p->base->edge) - m->graphs.data),
+                        .base = (IrId)(graph_of(m, p->of.base->edge) - m->graphs.data),
                         .src_space = rows,
                         .dst_space = m->maps.data[key].to,
                         .orig = IR_NONE,
-                        .batch = p->row,
+                        .batch = p->of.row,
                         .of = key,
-                        .ratio = p->n / p->elements};
+                        .ratio = p->of.n / p->of.elements};
         made.edge = ir_space_new(m, name, true);
         made.src = ir_map_new(m, arena_printf(m->arena, "%s.row", name), made.edge, rows);
         made.dst = ir_map_new(m, arena_printf(m->arena, "%s.key", name), made.edge, made.dst_space);
-        made.image = ir_map_new(m, arena_printf(m->arena, "%s.pair", name), p->base->edge, made.edge);
+        made.image = ir_map_new(m, arena_printf(m->arena, "%s.pair", name), p->of.base->edge, made.edge);
         m->maps.data[made.dst].sorted = true;
         m->maps.data[made.image].partial = true;
         VEC_PUSH(m->arena, &m->graphs, made);
         g = &m->graphs.data[m->graphs.n - 1];
     }
     p->space = g->edge, p->to_row = g->src, p->to_key = g->dst, p->pair = g->image;
-    p->base = NULL; /* the table may have moved */
+    p->of.base = NULL; /* the table may have moved */
 }
 
 /* ---- values at pairs ------------------------------------------------------------------------------------------------ */
@@ -429,7 +445,7 @@ static IrType pair_type(const Work *k, const Pairs *p, IrId v)
     of.space = p->space;
     of.n_dims = 0;
     for (uint8_t i = 0; i < t.n_dims; i++)
-        if (t.dims[i] != p->dim) of.dims[of.n_dims++] = t.dims[i];
+        if (t.dims[i] != p->of.dim) of.dims[of.n_dims++] = t.dims[i];
     return of;
 }
 
@@ -440,10 +456,10 @@ static IrId by_key(Work *k, const Pairs *p, IrId x)
     IrType t = irb_type(b, x), row = t, wanted = t;
     row.n_dims = 0;
     for (uint8_t i = 0; i < t.n_dims; i++)
-        if (t.dims[i] != p->dim) row.dims[row.n_dims++] = t.dims[i];
-    wanted.dims[0] = p->dim;
+        if (t.dims[i] != p->of.dim) row.dims[row.n_dims++] = t.dims[i];
+    wanted.dims[0] = p->of.dim;
     memcpy(wanted.dims + 1, row.dims, row.n_dims * sizeof *row.dims);
-    if (t.dims[0] != p->dim) x = irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
+    if (t.dims[0] != p->of.dim) x = irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
     row.space = b->m->maps.data[p->to_key].to;
     return irb_gather(b, p->to_key, irb_unary(b, IR_OP_reshape, row, x, (IrAttr){0}));
 }

@@ -233,7 +233,7 @@ FAULTS = [
     ("passes/rewrite/pairs.c", "t->bound <= m->dims.data[dim].size && !t->allow_missing;", "t->bound > m->dims.data[dim].size;", "key_pairs"),
     ("passes/pipeline/runner.c", "PASS_dce,     PASS_parts,  PASS_pairs, ", "PASS_dce, PASS_pairs, ", "pairs"),
     ("passes/rewrite/pairs.c", "DEAR | (p->whole ? 0 : GONE);", "DEAR;", "key_pairs"),
-    ("passes/rewrite/pairs.c", "if (!is_graph_input(k->ctx, t->name)) return;", "if (!is_graph_input(k->ctx, t->name) && !t->name) return;", "pairs"),
+    ("passes/rewrite/pairs.c", "if (!is_graph_input(ctx, t->name) || map->partial", "if (map->partial", "pairs"),
     ("runtime/library.c", "    *place = given;\n    call->half->bound = false;\n", "    *place = given;\n", "runtime_cuda"),
     ("runtime/library.c", "if (c->n_changes == c->model->n_changes) return RT_OK;", "if (c->n_changes == 0) return RT_OK;", "runtime_cuda"),
     ("runtime/library.c", "    RT_TRY(check_orders(c, st));\n", "", "cuda"),
@@ -464,6 +464,13 @@ FAULTS = [
     ("passes/rewrite/cse.c", "        same = m->dims.data[a->dims[i]].size == m->dims.data[b->dims[i]].size;", "        same = m && b;", "passes passes_random"),
     ("passes/rewrite/parts.c", "inner->at == w->at && p->on[op_of(p, arg)->type.space];", "inner->at == w->at;", "vjp"),
     ("passes/rewrite/parts.c", "if (!on) return is_pointwise(op) && n > 1;", "if (!on) return false;", "passes"),
+    # values that differ in their parameters alone
+    ("passes/rewrite/stack.c", "bool gone = ir_ops[op->op].traits & (T_ZERO | T_DIMS);", "bool gone = true;", "stack"),
+    ("passes/rewrite/stack.c", "(!(attrs & A_I) || op->attr.i == other->attr.i)", "(!(attrs & A_I) || op->attr.i >= 0)", "stack"),
+    ("passes/rewrite/stack.c", "if (other->op != op->op || other->n_args", "if (other->n_args", "stack"),
+    ("passes/rewrite/stack.c", "if (of[other] != IR_NONE) return of[other] == dim;", "if (of[other] != IR_NONE) return true;", "stack"),
+    ("passes/rewrite/stack.c", "args[k] = c->r->map[x->values[k]]);", "args[k] = c->r->map[x->values[k ? k - 1 : 0]]);", "stack"),
+    ("passes/rewrite/stack.c", "*n = pairs_pay(&p) ? p.n : p.elements;", "*n = p.elements;", "pairs"),
     # schemas of many relations
     ("frontend/elab_builtin.c", "enum { MOST_JOINED = 4096 };", "enum { MOST_JOINED = 64 };", "typed"),
     ("driver/facts.c", "    VEC_PUSH(f->s->arena, &f->facts, it);", "    if (f->facts.n < 256) VEC_PUSH(f->s->arena, &f->facts, it);", "typed"),

@@ -114,8 +114,8 @@ static void test_needs(Arena *a)
         CHECK(done && pass_ready(&ctx, PASS_fuse, done));
         for (PassId p = 0; p < N_PASSES; p++) {
             bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_pairs || p == PASS_keys ||
-                         p == PASS_table || p == PASS_parts || p == PASS_autodiff || p == PASS_reorder ||
-                         p == PASS_narrow;
+                         p == PASS_table || p == PASS_stack || p == PASS_parts || p == PASS_autodiff ||
+                         p == PASS_reorder || p == PASS_narrow;
             CHECK(pass_ready(&ctx, p, m) == grads);
         }
         CHECK(m->funcs.data[0]->ops.n == 4); /* the input is unchanged */
@@ -183,7 +183,7 @@ static void test_dump_and_time(Arena *a)
     const IrModule *m = parse(a, grad_text, &d);
     check_begin();
     if (CHECK(m && pass_run_pipeline(&ctx, m))) {
-        CHECK(seen.n_before == 4 && seen.n_after == 4); /* dce stands four times in the pipeline */
+        CHECK(seen.n_before == 5 && seen.n_after == 5); /* dce stands five times in the pipeline */
         CHECK(ctx.timings.n == n_run);
         CHECK(ctx.timings.data[1].ops_before == 4 && ctx.timings.data[1].ops_after == 3);
         CHECK(ctx.remarks.n > 0);
