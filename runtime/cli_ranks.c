@@ -41,9 +41,14 @@ RtCode rt_cli_ranks_refuse(const RtCli *c)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (c->values[not_shared[i]])
             return rt_fail(c->st, RT_E_RANKS_REFUSED, names[i], "leave the flag out", "it is for one process");
-    if (c->device != RT_ON_CPU)
-        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--device", "leave the flag out",
-                       "several processes compute on CPUs");
+    if (c->device == RT_ON_AUTO)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--device", "say --device cuda, or leave the flag out",
+                       "processes that choose each by itself might choose differently");
+    RtPolicy policy = {0};
+    if (c->device != RT_ON_CPU) RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
+    if (policy.is)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--policy", "leave one of the flags out",
+                       "on a device all rows travel that steps read");
     if (c->values[OPT_BLAS] && strcmp(c->values[OPT_BLAS], "on") == 0)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, "--blas", "leave the flag out",
                        "a library's products would depend on how rows are shared out");
@@ -61,15 +66,18 @@ static uint64_t mix(uint64_t h, const void *bytes, size_t n)
 /* All run the same program with the same flags, but for files that each may name otherwise. */
 static RtCode agree(const RtCli *c)
 {
-    const RtModel *m = c->model;
+    const RtModel *m = c->device == RT_ON_CPU ? c->model : c->model->device; /* whose steps make what travels */
     uint64_t program = mix(0xcbf29ce484222325u, m->strings, (size_t)m->n_strings), flags = 0xcbf29ce484222325u;
     for (int64_t p = 0; p < m->n_programs; p++)
         program = mix(program, m->steps + m->programs[p].first_step, (size_t)m->programs[p].n_steps * sizeof *m->steps);
     for (int i = 0; i < N_OPTIONS; i++) {
-        bool own = i == OPT_SAVE || i == OPT_METRICS || i == OPT_OUT || i == OPT_THREADS || i == OPT_CPU;
+        bool own = i == OPT_SAVE || i == OPT_METRICS || i == OPT_OUT || i == OPT_THREADS || i == OPT_CPU ||
+                   i == OPT_DEVICE || i == OPT_DEVICE_MEMORY || i == OPT_HOST_ROWS;
         if (!c->values[i] || own) continue;
         flags = mix(mix(flags, &i, sizeof i), c->values[i], strlen(c->values[i]) + 1);
     }
+    bool on_cpu = c->device == RT_ON_CPU;
+    flags = mix(flags, &on_cpu, sizeof on_cpu);
     for (int i = 0; i < c->n_sets; i++) flags = mix(flags, c->sets[i], strlen(c->sets[i]) + 1);
     RT_TRY(rt_peers_same(c->peers, "the program", &program, sizeof program, c->st));
     return rt_peers_same(c->peers, "the flags", &flags, sizeof flags, c->st);

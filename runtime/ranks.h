@@ -223,9 +223,10 @@ double rt_ranks_work(const RtRanks *r, const RtExec *e, int64_t step);
 double rt_exec_work(const RtExec *e, int64_t step);
 
 /* Bytes that a process takes for a program beside its planned memory: which rows travel, operands that were sent once,
-   room in which rows travel, and operands of a step. Programs share the last two. */
+   room in which rows travel, and operands of a step. Programs share the last two. Where it runs on a device, page-locked
+   memory in which rows are staged, and memory of the device beside the planned one. */
 typedef struct RtAcrossBytes {
-    int64_t tables, once, room, operands;
+    int64_t tables, once, room, operands, staged, device;
 } RtAcrossBytes;
 void rt_across_bytes(const struct RtAcross *a, RtAcrossBytes *out);
 /* What it takes for all programs together, its part's ids with it. */

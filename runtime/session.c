@@ -141,8 +141,8 @@ static RtCode load_device(const RtCli *c, RtSession *s, const char *programs)
 {
     if (!s->device || c->command == CMD_PLAN) return RT_OK;
     s->exec.device = s->device;
-    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, false,
-                        &s->room, c->st);
+    if (c->command == CMD_BENCH) programs = RT_BENCH_PROGRAMS;
+    return rt_cli_ranks_agree(c, rt_cuda_load(s->device, s->data.graph, programs, false, &s->room, c->st));
 }
 
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program)

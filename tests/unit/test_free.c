@@ -50,6 +50,7 @@ static void test_created(void)
     rt_policy_free(NULL);
     rt_overlap_free(NULL);
     rt_sample_free(NULL);
+    rt_staging_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
     gnnrt_model_free(NULL);
