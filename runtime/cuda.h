@@ -164,7 +164,8 @@ typedef struct RtCuda {
     RtCudaPtr memory;
     RtCudaPtr host; /* inputs that stay on the host: where the CPU and the device have them; 0: there are none */
     bool managed;   /* and parts of them may lie on the device */
-    int64_t taken, most; /* bytes of the device, and how many it may take */
+    int64_t taken;  /* bytes of the device */
+    int64_t most;   /* that it may take */
     char *numbers;  /* [numbers_bytes] as the device had them at the last wait; page-locked */
     bool unread;    /* a run was begun since then */
     uint64_t *said; /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */

@@ -292,8 +292,8 @@ static RtCode finish(RtAcross *a, Transit *t, RtStatus *st)
     char *from = rt_staging_rows(a, t->buffer);
     t->flies = false;
     a->overlap->flying--;
-    RT_TRY(rt_ship_finish(a->r, &t->ship, t->flight, from, t->sent ? t->sent->at : from, t->row_bytes, room_of(a, t),
-                          st));
+    RT_TRY(
+        rt_ship_finish(a->r, &t->ship, t->flight, from, t->sent ? t->sent->at : from, t->row_bytes, room_of(a, t), st));
     return t->sent ? rt_staging_store_operand(a, t->sent, st) : rt_staging_store_got(a, t->buffer, &t->ship, st);
 }
 

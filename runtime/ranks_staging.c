@@ -21,7 +21,7 @@ typedef struct Table { /* of a sum that is shared out */
     int64_t bytes, at;
 } Table;
 
-typedef struct Runs { /* of rows that a ship brings: [n][2] the first, and the one behind the last */
+typedef struct Runs {  /* of rows that a ship brings: [n][2] the first, and the one behind the last */
     const int64_t *of; /* RtShip.in */
     int64_t *at, n;
 } Runs;

@@ -30,7 +30,6 @@ MIXED = """model net(x: node[F], edge_type: edge index[R]) -> node[C] {
   return l(z + max_all(z) + mean_out(z.dst))
 }
 """
-SIZES = "R=4,O=8,P=8"
 
 
 def data_of(name, n, e, features, seed):
@@ -50,10 +49,10 @@ def parts(data, k, method):
     return out
 
 
-def build(name, text, data, sizes=""):
+def build(name, text, data, *more):
     out = box.path(name)
     box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, "--cpu", "generic", "--target", "shim", "--quick",
-             *(["--set", sizes] if sizes else []), "-o", out, limit=600)
+             *more, "-o", out, limit=600)
     return out
 
 
@@ -70,26 +69,26 @@ def differs(one, other):
     return [what for what, a, b in zip(("weights", "checkpoint", "metrics", "results", "eval"), one, other) if a != b]
 
 
-def on_device(program, p, k, name, *more, **also):
-    return run(program, p, name, "--ranks", k, "--device", "shim", *more, **also)
+def on_device(program, p, k, *more):
+    return run(program, p, "several", "--ranks", k, "--device", "shim", *more)
 
 
 def test_bits():
-    few, wide = data_of("few", 90, 400, 6, 1), data_of("wide", 1100, 2400, 4, 2)
-    for name, text, data, k, method in (("gcn", models.text("gcn"), few, 3, "random"), ("gat", models.text("gat"), few, 2, "ldg"),
-                                        ("sage", models.text("sage"), wide, 3, "contiguous"), ("mixed", MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, few, 2, "random")):
-        program = build(name, text, data, SIZES if name == "mixed" else "")
-        one, p = run(program, data, "one", "--blas", "off"), parts(data, k, method)
-        wrong = [(more, d) for more in ((), ("--overlap", "off")) for d in [differs(one, on_device(program, p, k, "several", *more))] if d]
+    few, wide = data_of("few", 90, 400, 6, 1), data_of("wide", 1100, 1500, 4, 2)
+    cases = {"gcn": (models.text("gcn"), few), "gat": (models.text("gat"), few), "sage": (models.text("sage"), wide),
+             "mixed": (MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, few)}
+    for name, (text, data) in cases.items():
+        program = build(name, text, data, *(["--set", "R=4,O=8,P=8", "--device-machine", "avx512-2"] if name == "mixed" else []))
+        one, wrong = run(program, data, "one", "--blas", "off"), []
+        for k, method, *more in (2, "random"), (3, "contiguous"), (3, "ldg", "--overlap", "off"):
+            wrong += ["%d parts by %s: other %s" % (k, method, d) for d in differs(one, on_device(program, parts(data, k, method), k, *more))]
         box.report("bits_%s" % name, wrong)
 
 
 def test_local_sums():
-    """Other bits than one process has, those of as many processes on CPUs."""
-    for name, k in ("mixed", 2), ("sage", 3):
-        p = parts(box.path("wide" if name == "sage" else "few"), k, "random")
-        there, here = (run(box.path(name), p, d, "--ranks", k, "--sums", "local", "--device", d, epochs=1) for d in ("shim", "cpu"))
-        box.report("local_sums_%s" % name, differs(here, there))
+    """Other bits than one process has: of one plan, as `mixed` was built, those of as many processes on CPUs."""
+    there, here = (run(box.path("mixed"), box.path("few.2.random"), d, "--ranks", 2, "--sums", "local", "--device", d, epochs=1) for d in ("shim", "cpu"))
+    box.report("local_sums", differs(here, there))
 
 
 def test_plan():
@@ -106,10 +105,10 @@ def test_plan():
 
 
 def test_refused():
-    argv = [box.path("gcn"), "train", "--data", box.path("few.3.random"), "--ranks", 3, "--device"]
+    argv = [box.path("gcn"), "train", "--data", box.path("few.3.ldg"), "--ranks", 3, "--device"]
     box.refuses("auto", argv + ["auto"], 1, "R911", "--device", "might choose differently")
     box.refuses("policy", argv + ["shim", "--policy", "pipegcn"], 1, "R911", "--policy")
-    box.refuses("sim", [box.path("gcn"), "plan", "--data", box.path("few.3.random"), "--transport", "sim", "--device", "shim"], 1, "R911", "--device")
+    box.refuses("sim", [box.path("gcn"), "plan", "--data", box.path("few.3.ldg"), "--transport", "sim", "--device", "shim"], 1, "R911", "--device")
     box.refuses("blas", argv + ["shim", "--blas", "on"], 1, "R911", "--blas")
 
 
