@@ -84,6 +84,7 @@ typedef struct RtSession {
     RtPart part;     /* of the data; empty where it is whole */
     char part_dir[4200];
     RtRanks *ranks; /* NULL: one process */
+    struct RtNccl *nccl;
     int threads;
 } RtSession;
 /* --folds and --fold; unchanged where they are not given. */
@@ -115,6 +116,8 @@ RtCode rt_cli_ranks_agree(const RtCli *c, RtCode code);
 /* The folder that this process reads: its part, where --data holds parts. */
 RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
+/* NCCL, once the device is there, where --exchange says so. */
+RtCode rt_cli_ranks_nccl(const RtCli *c, RtSession *s);
 /* After training: PEERS_DIFFER unless all processes have the same parameters and states. */
 RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data);
 /* What `plan` says of a program that processes share; nothing for one process. */

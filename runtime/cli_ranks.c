@@ -1,6 +1,7 @@
 /* A command by several processes: how they find one another, what they must agree on, and what each reads. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/nccl.h"
 #include "runtime/ranks.h"
 #include <errno.h>
 #include <signal.h>
@@ -32,6 +33,24 @@ static RtCode parse_sums(const RtCli *c, bool *local)
     *local = !strcmp(text, "local");
     if (*local || !strcmp(text, "exact")) return RT_OK;
     return rt_fail(c->st, RT_E_CLI_VALUE, "--sums", NULL, "found `%.60s`, wanted exact or local", text);
+}
+
+static RtCode parse_exchange(const RtCli *c, bool *nccl)
+{
+    const char *text = c->values[OPT_EXCHANGE] ? c->values[OPT_EXCHANGE] : "host";
+    *nccl = !strcmp(text, "nccl");
+    if (*nccl && c->device == RT_ON_CPU)
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--exchange", NULL, "nccl is wanted with --device cuda");
+    if (*nccl || !strcmp(text, "host")) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--exchange", NULL, "found `%.60s`, wanted host or nccl", text);
+}
+
+RtCode rt_cli_ranks_nccl(const RtCli *c, RtSession *s)
+{
+    if (!s->ranks || !s->ranks->by_nccl || !s->device) return RT_OK;
+    RT_TRY(rt_nccl_open(c->peers, s->device, &s->nccl, c->st));
+    s->ranks->nccl = s->nccl;
+    return RT_OK;
 }
 
 RtCode rt_cli_ranks_refuse(const RtCli *c)
@@ -95,6 +114,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     RT_TRY(parse_deadline(c, &o.deadline_s));
     RT_TRY(parse_overlap(c, &(bool){false}));
     RT_TRY(parse_sums(c, &(bool){false}));
+    RT_TRY(parse_exchange(c, &(bool){false}));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(rt_cli_ranks_refuse(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
@@ -145,6 +165,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     RT_TRY(parse_overlap(c, &s->ranks->overlap));
+    RT_TRY(parse_exchange(c, &s->ranks->by_nccl));
     s->data.tensors.shared = &s->ranks->weights;
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;

@@ -104,6 +104,8 @@ typedef struct RtRanks {
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
     RtPolicy policy;            /* of the program train_step */
     bool overlap;               /* programs compute while rows travel */
+    bool by_nccl;               /* rows go from device to device, where programs run on some */
+    struct RtNccl *nccl;        /* which has to be open when a program is run so */
     const struct RtAcrossOps *across;
     RtCode failed; /* of an exchange while a program ran */
     RtStatus status;

@@ -720,6 +720,10 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
             continue;
         }
         if (x->rows) ship.out = (int64_t *)x->rows;
+        if (across_links(a) && !x->once) {
+            RT_TRY(rt_staging_link(a, x->buffer, &ship, x, a->operands_site, st));
+            continue;
+        }
         RT_TRY(rt_staging_fetch_sent(a, x->buffer, &ship, st));
         RT_TRY(rt_ship_run_pieces(a->r, &ship, a->operands_site, rt_staging_rows(a, x->buffer), x->at, x->row_bytes,
                                   x->piece_bytes, across_room(a), st));

@@ -279,6 +279,7 @@ static char *room_of(const RtAcross *a, const Transit *t) { return (char *)a->r-
 
 static RtCode begin(RtAcross *a, Transit *t, RtStatus *st)
 {
+    if (across_links(a)) return t->sent ? RT_OK : rt_staging_link(a, t->buffer, &t->ship, NULL, t->site, st);
     RT_TRY(rt_staging_fetch_sent(a, t->buffer, &t->ship, st));
     RT_TRY(rt_ship_begin(a->r, &t->ship, t->site, rt_staging_rows(a, t->buffer), t->row_bytes, room_of(a, t),
                          &t->flight, st));
@@ -411,7 +412,11 @@ RtCode rt_overlap_end(RtAcross *a, RtStatus *st) { return finish_rows(a, a->e->p
 
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st)
 {
-    for (int64_t i = 0; i < a->overlap->n_transits; i++)
-        if (a->overlap->transits[i].sent == x) return finish(a, &a->overlap->transits[i], st);
+    for (int64_t i = 0; i < a->overlap->n_transits; i++) {
+        Transit *t = &a->overlap->transits[i];
+        if (t->sent != x) continue;
+        /* its memory is free from this step on */
+        return across_links(a) ? rt_staging_link(a, t->buffer, &t->ship, x, t->site, st) : finish(a, t, st);
+    }
     return RT_OK;
 }

@@ -154,6 +154,7 @@ static RtCode predict(RtAcross *a, RtStatus *st)
 static RtCode exchange_at_once(RtAcross *a, const RtExchange *x, RtStatus *st)
 {
     char *rows = rt_staging_rows(a, x->buffer);
+    if (across_links(a)) return rt_staging_link(a, x->buffer, &x->ship, NULL, x->site, st);
     RT_TRY(rt_staging_fetch_sent(a, x->buffer, &x->ship, st));
     RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, across_room(a), st));
     return rt_staging_store_got(a, x->buffer, &x->ship, st);
@@ -183,7 +184,8 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
         }
     }
     assert(!exchange && divided == a->n_divided);
-    return a->overlap ? rt_overlap_end(a, st) : RT_OK;
+    if (a->overlap) RT_TRY(rt_overlap_end(a, st));
+    return rt_staging_settle(a, st);
 }
 
 static void across_run(RtAcross *a)

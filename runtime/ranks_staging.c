@@ -7,7 +7,7 @@
    is whose, lies in one piece of the device's memory beside the planned one. Steps are begun and not waited for, so that the device
    computes while rows travel. There is no captured graph, in which nothing could be exchanged. Kernels, and the
    order in which each adds up, are those of one process, and so are the bits. */
-#include "runtime/cuda.h"
+#include "runtime/nccl.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ struct RtStaging {
     int64_t locked_bytes;
     RtCudaPtr there; /* [there_bytes] of the device: operands of each run first */
     int64_t there_bytes;
-    bool taken; /* both, once it was bound */
+    int64_t room_at; /* room in which rows lie that go from device to device */
+    bool taken;      /* both, once it was bound */
 };
 
 /* ---- where what lies --------------------------------------------------------------------------------------------- */
@@ -132,6 +133,23 @@ static RtCode find_runs(RtStaging *s, const RtShip *ship, RtStatus *st)
     return code;
 }
 
+/* The most bytes that travel together. */
+static int64_t most_linked(const RtAcross *a)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < a->n_exchanges; i++) {
+        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
+        most = bytes > most ? bytes : most;
+    }
+    for (int64_t i = 0; i < a->n_divided; i++)
+        for (int64_t k = 0; k < a->divided[i].n_sent; k++) {
+            const RtSent *x = &a->divided[i].sent[k];
+            int64_t bytes = x->once || x->of ? 0 : rt_ship_bytes(x->ship, x->row_bytes);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
 RtCode rt_staging_make(RtAcross *a, RtStatus *st)
 {
     RtStaging *s;
@@ -149,6 +167,7 @@ RtCode rt_staging_make(RtAcross *a, RtStatus *st)
         RT_TRY(place_divided(a, &a->divided[i], st));
         if (a->divided[i].n_returned) RT_TRY(find_runs(s, &a->divided[i].back, st));
     }
+    s->room_at = place(&s->there_bytes, a->r->by_nccl ? most_linked(a) : 0);
     bool fits = s->there_bytes >= 0 && s->locked_bytes >= 0;
     return fits ? RT_OK : rt_fail(st, RT_E_OVERFLOW, what, NULL, "their bytes overflow 64 bits");
 }
@@ -233,6 +252,64 @@ char *rt_staging_rows(const RtAcross *a, int64_t buffer)
     return s->locked + s->host_at[buffer];
 }
 
+/* ---- from device to device --------------------------------------------------------------------------------------- */
+
+static int move(const RtAcross *a, RtCudaPtr to, RtCudaPtr from, int64_t bytes)
+{
+    const RtCuda *c = a->e->options.device;
+    return c->driver.move(to, from, (size_t)bytes, c->stream);
+}
+
+/* Rows of w bytes for other processes, or from them: from an array into the room, or back. Those that lie side by side together. */
+static int move_rows(const RtAcross *a, const int64_t *n, const int64_t *rows, RtCudaPtr array, int64_t w,
+                     RtCudaPtr room, bool out)
+{
+    int error = 0;
+    for (int q = 0; q < a->r->n; rows += n[q++])
+        for (int64_t i = 0, end; q != a->r->rank && i < n[q] && !error; room += (RtCudaPtr)((end - i) * w), i = end) {
+            for (end = i + 1; end < n[q] && rows[end] == rows[end - 1] + 1;) end++;
+            RtCudaPtr at = array + (RtCudaPtr)(rows[i] * w);
+            error = move(a, out ? room : at, out ? at : room, (end - i) * w);
+        }
+    return error;
+}
+
+static int move_own(const RtAcross *a, const RtShip *s, RtCudaPtr from, RtCudaPtr to, int64_t w)
+{
+    const int64_t *out = s->out, *in = s->in;
+    int error = 0;
+    for (int q = 0; q < a->r->rank; q++) out += s->out_n[q], in += s->in_n[q];
+    for (int64_t i = 0, end; i < s->n_own && !error; i = end) {
+        for (end = i + 1; end < s->n_own && out[end] == out[end - 1] + 1 && in[end] == in[end - 1] + 1;) end++;
+        error = move(a, to + (RtCudaPtr)(in[i] * w), from + (RtCudaPtr)(out[i] * w), (end - i) * w);
+    }
+    return error;
+}
+
+RtCode rt_staging_link(const RtAcross *a, int64_t buffer, const RtShip *s, const RtSent *x, int site, RtStatus *st)
+{
+    const RtRanks *r = a->r;
+    int64_t bytes[2][RT_PEERS_MOST], w = across_row_bytes(a, buffer);
+    RtCudaPtr from = (RtCudaPtr)(uintptr_t)a->e->buffers[buffer], to = x ? there_of(a, x) : from;
+    RtCudaPtr out = a->staging->there + (RtCudaPtr)a->staging->room_at,
+              in = out + (RtCudaPtr)((s->n_out - s->n_own) * w);
+    for (int q = 0; q < r->n; q++) {
+        bytes[0][q] = q == r->rank ? 0 : s->out_n[q] * w;
+        bytes[1][q] = q == r->rank ? 0 : s->in_n[q] * w;
+    }
+    int error = move_rows(a, s->out_n, s->out, from, w, out, true);
+    if (!error) error = move_own(a, s, from, to, w);
+    if (!error) RT_TRY(rt_nccl_exchange(r->nccl, out, bytes[0], in, bytes[1], st));
+    if (!error) error = move_rows(a, s->in_n, s->in, to, w, in, false);
+    if (error) return rt_fail(st, RT_E_DEVICE_FAILED, a->e->options.device->name, NULL, "cannot copy rows (%d)", error);
+    return rt_peers_count_round(r->peers, site, (s->n_out - s->n_own) * w, (s->n_in - s->n_own) * w, st);
+}
+
+RtCode rt_staging_settle(const RtAcross *a, RtStatus *st)
+{
+    return across_links(a) ? rt_nccl_settle(a->r->nccl, st) : RT_OK;
+}
+
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
 
 static RtCudaPtr there_rows(const RtAcross *a, int64_t buffer, int64_t first)
@@ -244,6 +321,7 @@ RtCode rt_staging_fetch(const RtAcross *a, int64_t buffer, int64_t first, int64_
 {
     if (!a->staging || host_has(a, buffer)) return RT_OK;
     int64_t w = across_row_bytes(a, buffer);
+    RT_TRY(rt_staging_settle(a, st));
     return rt_cuda_read(a->e->options.device, rt_staging_rows(a, buffer) + first * w, there_rows(a, buffer, first),
                         n * w, st);
 }
@@ -253,6 +331,7 @@ RtCode rt_staging_store(const RtAcross *a, int64_t buffer, int64_t first, int64_
     if (!a->staging) return RT_OK;
     int64_t w = across_row_bytes(a, buffer);
     assert(!host_has(a, buffer));
+    RT_TRY(rt_staging_settle(a, st));
     return rt_cuda_write(a->e->options.device, there_rows(a, buffer, first), rt_staging_rows(a, buffer) + first * w,
                          n * w, st);
 }
@@ -280,10 +359,12 @@ RtCode rt_staging_store_got(const RtAcross *a, int64_t buffer, const RtShip *s, 
 
 RtCode rt_staging_store_operand(const RtAcross *a, const RtSent *x, RtStatus *st)
 {
+    RT_TRY(rt_staging_settle(a, st));
     return a->staging ? rt_cuda_write(a->e->options.device, there_of(a, x), x->at, x->n * x->row_bytes, st) : RT_OK;
 }
 
 RtCode rt_staging_fetch_operand(const RtAcross *a, const RtSent *x, RtStatus *st)
 {
+    RT_TRY(rt_staging_settle(a, st));
     return a->staging ? rt_cuda_read(a->e->options.device, x->at, there_of(a, x), x->n * x->row_bytes, st) : RT_OK;
 }

@@ -1,6 +1,7 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/nccl.h"
 #include "runtime/setup.h"
 #include <errno.h>
 #include <sched.h>
@@ -192,6 +193,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
                    : mode == RT_BLAS_ON ? &rt_cuda_blas
                                         : NULL;
     if (!code) code = load_device(c, s, o->programs);
+    if (!code) code = rt_cli_ranks_nccl(c, s);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
     if (code) rt_session_close(s);
@@ -207,6 +209,7 @@ void rt_session_close(RtSession *s)
     rt_data_free(&s->data);
     rt_part_free(&s->part);
     rt_blas_close(&s->blas);
+    rt_nccl_close(s->nccl);
     rt_cuda_free(s->device);
     *s = (RtSession){0};
 }

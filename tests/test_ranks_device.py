@@ -17,6 +17,8 @@ sys.path.append(os.path.join(HERE, "ranks"))
 import models  # noqa: E402
 
 box = Sandbox(sys.argv[1], "ranks_device")
+NCCL = box.path("libnccl.so.2")
+ONE = {}  # what one process makes, by model
 
 # Sums over all nodes that merge blocks and that do not (maxima), for each relation, with values of pairs that come back to their owners; parameters
 # with a row for each node, sums over edges by both ends, random numbers.
@@ -28,6 +30,10 @@ MIXED = """model net(x: node[F], edge_type: edge index[R]) -> node[C] {
   h = tanh(k(dropout(x, 0.2)) + E)
   z = sum(relu(dot(mean_in(h.src, by = edge_type), W, O)), R)
   return l(z + max_all(z) + mean_out(z.dst))
+}
+"""
+GAT = """model net(x: node[F]) -> node[C] {
+  return linear(elu(gat(x, H = 2, D = 4, attn_dropout = 0.2)), O = C)
 }
 """
 
@@ -75,11 +81,11 @@ def on_device(program, p, k, *more):
 
 def test_bits():
     few, wide = data_of("few", 90, 400, 6, 1), data_of("wide", 1100, 1500, 4, 2)
-    cases = {"gcn": (models.text("gcn"), few), "gat": (models.text("gat"), few), "sage": (models.text("sage"), wide),
+    cases = {"gcn": (models.text("gcn"), few), "gat": (GAT + models.TRAIN % {"call": "data.x"}, few), "sage": (models.text("sage"), wide),
              "mixed": (MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, few)}
     for name, (text, data) in cases.items():
         program = build(name, text, data, *(["--set", "R=4,O=8,P=8", "--device-machine", "avx512-2"] if name == "mixed" else []))
-        one, wrong = run(program, data, "one", "--blas", "off"), []
+        one, wrong = ONE.setdefault(name, run(program, data, "one", "--blas", "off")), []
         for k, method, *more in (2, "random"), (3, "contiguous"), (3, "ldg", "--overlap", "off"):
             wrong += ["%d parts by %s: other %s" % (k, method, d) for d in differs(one, on_device(program, parts(data, k, method), k, *more))]
         box.report("bits_%s" % name, wrong)
@@ -104,6 +110,53 @@ def test_plan():
     box.refuses("plan_exact", argv + [train["most"] - 1], 4, "R804", "bytes")
 
 
+def fake(**said):
+    """The environment of processes that find tests/fake_nccl.c."""
+    return dict(os.environ, GNNC_NCCL=NCCL, **said)
+
+
+def test_nccl():
+    """Rows that go from device to device are those that go through the host, and as many bytes as were predicted."""
+    box.must("cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", NCCL, os.path.join(HERE, "fake_nccl.c"))
+    for name, data, k, method, *more in (("gcn", "few", 3, "contiguous"), ("gat", "few", 2, "random"), ("sage", "wide", 3, "ldg"), ("mixed", "few", 2, "random"),
+                                         ("mixed", "few", 3, "ldg", "--overlap", "off")):
+        box.must(box.path(name), "train", "--data", box.path("%s.%d.%s" % (data, k, method)), "--ranks", k, "--device", "shim", "--epochs", 2, "--exchange", "nccl",
+                 "--ledger", box.path("ledger.json"), "--save", box.path("nccl.st"), *more, env=fake(FAKE_NCCL_LOG=box.path("groups")))
+        with open(box.path("nccl.st"), "rb") as f:
+            other = f.read() != ONE[name][0] and "other weights"
+        with open(box.path("ledger.json")) as f:
+            sites = json.load(f)["sites"][1:]
+        unlike = [s["name"] for s in sites for r in s["by_rank"] if (r["bytes_out"], r["rounds"]) != (r.get("predicted_bytes"), r.get("predicted_rounds"))]
+        with open(box.path("groups")) as f:
+            groups = len(f.readlines())
+        os.remove(box.path("groups"))
+        box.report("nccl_%s_%d" % (name, k), other or (unlike and "not as predicted: %s" % unlike) or (groups < 6 * k and "%d groups of sends" % groups))
+    argv = [box.path("mixed"), "train", "--data", box.path("few.2.random"), "--ranks", 2, "--device", "shim", "--epochs", 1, "--exchange", "nccl"]
+    plan = json.loads(box.must(box.path("mixed"), "plan", "--data", box.path("few.2.random"), "--device", "shim", "--exchange", "nccl", "--json").out)
+    most = plan["device"]["bytes"]["train"]["most"]
+    box.must(*argv, "--host-rows", "none", "--device-memory", most, env=fake())
+    box.refuses("nccl_plan", argv + ["--host-rows", "none", "--device-memory", most - 1], 4, "R804", "bytes", env=fake())
+    box.refuses("nccl_missing", argv, 6, "R921", "nowhere", env=dict(os.environ, GNNC_NCCL="/nowhere/libnccl.so.2"))
+    box.refuses("nccl_shim", argv, 6, "R921", "shim", env={k: v for k, v in os.environ.items() if k != "GNNC_NCCL"})
+    box.refuses("nccl_old", argv, 6, "R921", "21300", "21400", env=fake(FAKE_NCCL_VERSION="21300"))
+    box.refuses("nccl_fails", argv, 7, "R922", "rank 1", env=fake(FAKE_NCCL_FAILS="1:2"))
+    box.refuses("nccl_dies", argv + ["--deadline", 5], 7, "R902", "rank 1", env=fake(FAKE_NCCL_DIES="1:2"))
+    box.refuses("nccl_hangs", argv + ["--deadline", 1], 7, "R903", "within 1 s", env=fake(FAKE_NCCL_HANGS="1:2"))
+    box.refuses("exchange", argv[:-1] + ["shared"], 1, "R403", "--exchange", "host or nccl")
+    left = [f for f in os.listdir("/dev/shm") if f.startswith("gnnc-fake-nccl")]
+    box.report("nccl_leaves_nothing", left)
+
+
+def test_header():
+    """What runtime/nccl.h says of NCCL is what NCCL's own header says."""
+    if box.run("cc", "-fsyntax-only", box.write("has.c", "#include <nccl.h>\n")).rc:
+        box.skip("nccl_header", "nccl.h is not installed")
+        return
+    root = os.path.dirname(HERE)
+    r = box.run("cc", "-std=gnu11", "-Wall", "-Werror", "-I" + root, os.path.join(HERE, "nccl_header.c"), NCCL, "-Wl,-rpath," + box.root, "-o", box.path("header"))
+    box.report("nccl_header", (r.rc and r.err) or (box.run(box.path("header")).rc and "numbers differ"))
+
+
 def test_refused():
     argv = [box.path("gcn"), "train", "--data", box.path("few.3.ldg"), "--ranks", 3, "--device"]
     box.refuses("auto", argv + ["auto"], 1, "R911", "--device", "might choose differently")
@@ -112,6 +165,6 @@ def test_refused():
     box.refuses("blas", argv + ["shim", "--blas", "on"], 1, "R911", "--blas")
 
 
-for test in (test_bits, test_local_sums, test_plan, test_refused):
+for test in (test_bits, test_local_sums, test_plan, test_nccl, test_header, test_refused):
     test()
 box.close()
