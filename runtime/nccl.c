@@ -154,23 +154,27 @@ void rt_nccl_close(RtNccl *x)
 
 /* ---- exchanges ---------------------------------------------------------------------------------------------------- */
 
+/* Calls inside of a group may be under way; its end says when all are through. */
+static int not_yet_wrong(int error) { return error == RT_NCCL_IN_PROGRESS ? 0 : error; }
+
 RtCode rt_nccl_exchange(RtNccl *x, RtCudaPtr out, const int64_t *out_bytes, RtCudaPtr in, const int64_t *in_bytes,
                         RtStatus *st)
 {
     const RtCudaDriver *d = &x->device->driver;
     void *stream = x->device->stream;
-    int n = rt_peers_count(x->peers), rank = rt_peers_rank(x->peers);
-    assert(x->comm);
+    int n = rt_peers_count(x->peers);
+    assert(x->comm && !out_bytes[rt_peers_rank(x->peers)] && !in_bytes[rt_peers_rank(x->peers)]);
     if (d->shim && d->stream_wait(stream)) /* what tests have in NCCL's place knows no streams */
         return rt_fail(st, RT_E_DEVICE_FAILED, x->device->name, NULL, "cannot run what was begun");
-    int error = x->calls.group_start();
+    int error = not_yet_wrong(x->calls.group_start());
     for (int q = 0; q < n && !error; out += (RtCudaPtr)out_bytes[q], in += (RtCudaPtr)in_bytes[q], q++) {
         void *from = (void *)(uintptr_t)out, *to = (void *)(uintptr_t)in;
-        assert(q != rank || (!out_bytes[q] && !in_bytes[q]));
-        if (out_bytes[q]) error = x->calls.send(from, (size_t)out_bytes[q], RT_NCCL_BYTES, q, x->comm, stream);
-        if (in_bytes[q] && !error) error = x->calls.receive(to, (size_t)in_bytes[q], RT_NCCL_BYTES, q, x->comm, stream);
+        if (out_bytes[q])
+            error = not_yet_wrong(x->calls.send(from, (size_t)out_bytes[q], RT_NCCL_BYTES, q, x->comm, stream));
+        if (in_bytes[q] && !error)
+            error = not_yet_wrong(x->calls.receive(to, (size_t)in_bytes[q], RT_NCCL_BYTES, q, x->comm, stream));
     }
-    if (error && error != RT_NCCL_IN_PROGRESS) return failed(x, error, "exchange rows", st);
+    if (error) return failed(x, error, "exchange rows", st);
     RT_TRY(finish(x, x->calls.group_end(), "exchange rows", st));
     x->flying = true;
     if (!d->event_note(x->done, stream)) return RT_OK;

@@ -227,9 +227,9 @@ RtCode rt_staging_store(const RtAcross *a, int64_t buffer, int64_t first, int64_
 RtCode rt_staging_fetch_sent(const RtAcross *a, int64_t buffer, const RtShip *s, RtStatus *st);
 RtCode rt_staging_store_got(const RtAcross *a, int64_t buffer, const RtShip *s, RtStatus *st);
 RtCode rt_staging_store_operand(const RtAcross *a, const RtSent *x, RtStatus *st);
+RtCode rt_staging_fetch_operand(const RtAcross *a, const RtSent *x, RtStatus *st); /* values that are sent back */
 /* Whether what travels in each run goes from device to device; then this is begun in place of all of the above, behind the
    steps that were, and before those that will be: rows of a buffer to itself, or, where x is one, to that operand. */
 static inline bool across_links(const RtAcross *a) { return a->staging && a->r->nccl; }
 RtCode rt_staging_link(const RtAcross *a, int64_t buffer, const RtShip *s, const RtSent *x, int site, RtStatus *st);
-RtCode rt_staging_settle(const RtAcross *a, RtStatus *st);                         /* until all of that is over */
-RtCode rt_staging_fetch_operand(const RtAcross *a, const RtSent *x, RtStatus *st); /* values that are sent back */
+RtCode rt_staging_settle(const RtAcross *a, RtStatus *st); /* until all of that is over */

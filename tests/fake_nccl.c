@@ -142,7 +142,8 @@ static int add(void *p, size_t n, int type, int peer, void *comm, void *stream, 
 
 int ncclSend(const void *from, size_t n, int type, int peer, void *comm, void *stream)
 {
-    return add((void *)from, n, type, peer, comm, stream, 1);
+    int error = add((void *)from, n, type, peer, comm, stream, 1);
+    return error ? error : IN_PROGRESS;
 }
 
 int ncclRecv(void *to, size_t n, int type, int peer, void *comm, void *stream)

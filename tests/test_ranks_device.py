@@ -82,7 +82,7 @@ def on_device(program, p, k, *more):
 def test_bits():
     few, wide = data_of("few", 90, 400, 6, 1), data_of("wide", 1100, 1500, 4, 2)
     cases = {"gcn": (models.text("gcn"), few), "gat": (GAT + models.TRAIN % {"call": "data.x"}, few), "sage": (models.text("sage"), wide),
-             "mixed": (MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, few)}
+             "mixed": (MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, wide)}
     for name, (text, data) in cases.items():
         program = build(name, text, data, *(["--set", "R=4,O=8,P=8", "--device-machine", "avx512-2"] if name == "mixed" else []))
         one, wrong = ONE.setdefault(name, run(program, data, "one", "--blas", "off")), []
@@ -93,13 +93,13 @@ def test_bits():
 
 def test_local_sums():
     """Other bits than one process has: of one plan, as `mixed` was built, those of as many processes on CPUs."""
-    there, here = (run(box.path("mixed"), box.path("few.2.random"), d, "--ranks", 2, "--sums", "local", "--device", d, epochs=1) for d in ("shim", "cpu"))
+    there, here = (run(box.path("mixed"), box.path("wide.2.random"), d, "--ranks", 2, "--sums", "local", "--device", d, epochs=1) for d in ("shim", "cpu"))
     box.report("local_sums", differs(here, there))
 
 
 def test_plan():
     """plan says what a process takes of its device: so many bytes are enough, and one fewer is refused."""
-    program, p = box.path("mixed"), box.path("few.2.random")
+    program, p = box.path("mixed"), box.path("wide.2.random")
     plan = json.loads(box.must(program, "plan", "--data", p, "--device", "shim", "--json").out)
     train = plan["device"]["bytes"]["train"]
     argv = [program, "train", "--data", p, "--ranks", 2, "--device", "shim", "--epochs", 1, "--host-rows", "none", "--device-memory"]
@@ -118,8 +118,8 @@ def fake(**said):
 def test_nccl():
     """Rows that go from device to device are those that go through the host, and as many bytes as were predicted."""
     box.must("cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", NCCL, os.path.join(HERE, "fake_nccl.c"))
-    for name, data, k, method, *more in (("gcn", "few", 3, "contiguous"), ("gat", "few", 2, "random"), ("sage", "wide", 3, "ldg"), ("mixed", "few", 2, "random"),
-                                         ("mixed", "few", 3, "ldg", "--overlap", "off")):
+    for name, data, k, method, *more in (("gcn", "few", 3, "contiguous"), ("gat", "few", 2, "random"), ("sage", "wide", 3, "ldg"), ("mixed", "wide", 2, "random"),
+                                         ("mixed", "wide", 3, "ldg", "--overlap", "off")):
         box.must(box.path(name), "train", "--data", box.path("%s.%d.%s" % (data, k, method)), "--ranks", k, "--device", "shim", "--epochs", 2, "--exchange", "nccl",
                  "--ledger", box.path("ledger.json"), "--save", box.path("nccl.st"), *more, env=fake(FAKE_NCCL_LOG=box.path("groups")))
         with open(box.path("nccl.st"), "rb") as f:
@@ -131,8 +131,8 @@ def test_nccl():
             groups = len(f.readlines())
         os.remove(box.path("groups"))
         box.report("nccl_%s_%d" % (name, k), other or (unlike and "not as predicted: %s" % unlike) or (groups < 6 * k and "%d groups of sends" % groups))
-    argv = [box.path("mixed"), "train", "--data", box.path("few.2.random"), "--ranks", 2, "--device", "shim", "--epochs", 1, "--exchange", "nccl"]
-    plan = json.loads(box.must(box.path("mixed"), "plan", "--data", box.path("few.2.random"), "--device", "shim", "--exchange", "nccl", "--json").out)
+    argv = [box.path("mixed"), "train", "--data", box.path("wide.2.random"), "--ranks", 2, "--device", "shim", "--epochs", 1, "--exchange", "nccl"]
+    plan = json.loads(box.must(box.path("mixed"), "plan", "--data", box.path("wide.2.random"), "--device", "shim", "--exchange", "nccl", "--json").out)
     most = plan["device"]["bytes"]["train"]["most"]
     box.must(*argv, "--host-rows", "none", "--device-memory", most, env=fake())
     box.refuses("nccl_plan", argv + ["--host-rows", "none", "--device-memory", most - 1], 4, "R804", "bytes", env=fake())
