@@ -25,15 +25,17 @@ ONE = {}  # what one process makes, by model
 MIXED = """model net(x: node[F], edge_type: edge index[R]) -> node[C] {
   param E: node[O] = normal(0, 0.1)
   param W: [R, O, P] = glorot
-  k = linear(O = 8)
+  k = linear(O = 4)
   l = linear(O = C)
   h = tanh(k(dropout(x, 0.2)) + E)
   z = sum(relu(dot(mean_in(h.src, by = edge_type), W, O)), R)
   return l(z + max_all(z) + mean_out(z.dst))
 }
 """
-GAT = """model net(x: node[F]) -> node[C] {
-  return linear(elu(gat(x, H = 2, D = 4, attn_dropout = 0.2)), O = C)
+LAYERS = """model net(x: node[F]) -> node[C] {
+  a = relu(gcn(dropout(x, 0.3), O = 8))
+  b = elu(gat(a, H = 2, D = 4, attn_dropout = 0.2))
+  return sage(b, O = C)
 }
 """
 
@@ -80,11 +82,11 @@ def on_device(program, p, k, *more):
 
 
 def test_bits():
-    few, wide = data_of("few", 90, 400, 6, 1), data_of("wide", 1100, 1500, 4, 2)
-    cases = {"gcn": (models.text("gcn"), few), "gat": (GAT + models.TRAIN % {"call": "data.x"}, few), "sage": (models.text("sage"), wide),
-             "mixed": (MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, wide)}
-    for name, (text, data) in cases.items():
-        program = build(name, text, data, *(["--set", "R=4,O=8,P=8", "--device-machine", "avx512-2"] if name == "mixed" else []))
+    cases = {"layers": (LAYERS + models.TRAIN % {"call": "data.x"}, data_of("few", 120, 400, 4, 1)),
+             "mixed": (MIXED + models.TRAIN % {"call": "data.x, data.edge_type"}, data_of("wide", 600, 900, 4, 2),
+                       "--set", "R=4,O=4,P=4", "--device-machine", "avx512-2")}
+    for name, (text, data, *flags) in cases.items():
+        program = build(name, text, data, *flags)
         one, wrong = ONE.setdefault(name, run(program, data, "one", "--blas", "off")), []
         for k, method, *more in (2, "random"), (3, "contiguous"), (3, "ldg", "--overlap", "off"):
             wrong += ["%d parts by %s: other %s" % (k, method, d) for d in differs(one, on_device(program, parts(data, k, method), k, *more))]
@@ -118,9 +120,8 @@ def fake(**said):
 def test_nccl():
     """Rows that go from device to device are those that go through the host, and as many bytes as were predicted."""
     box.must("cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", NCCL, os.path.join(HERE, "fake_nccl.c"))
-    for name, data, k, method, *more in (("gcn", "few", 3, "contiguous"), ("gat", "few", 2, "random"), ("sage", "wide", 3, "ldg"), ("mixed", "wide", 2, "random"),
-                                         ("mixed", "wide", 3, "ldg", "--overlap", "off")):
-        box.must(box.path(name), "train", "--data", box.path("%s.%d.%s" % (data, k, method)), "--ranks", k, "--device", "shim", "--epochs", 2, "--exchange", "nccl",
+    for name, k, method, *more in ("layers", 3, "contiguous"), ("layers", 2, "random"), ("mixed", 2, "random"), ("mixed", 3, "ldg", "--overlap", "off"):
+        box.must(box.path(name), "train", "--data", box.path("%s.%d.%s" % ("few" if name == "layers" else "wide", k, method)), "--ranks", k, "--device", "shim", "--epochs", 2, "--exchange", "nccl",
                  "--ledger", box.path("ledger.json"), "--save", box.path("nccl.st"), *more, env=fake(FAKE_NCCL_LOG=box.path("groups")))
         with open(box.path("nccl.st"), "rb") as f:
             other = f.read() != ONE[name][0] and "other weights"
@@ -147,6 +148,18 @@ def test_nccl():
     box.report("nccl_leaves_nothing", left)
 
 
+def test_mpi():
+    """Rows of devices over MPI."""
+    if not shutil.which("mpirun"):
+        box.skip("mpi", "mpirun is not installed")
+        return
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
+    box.must("mpirun", "--oversubscribe", "-n", 2, box.path("layers"), "train", "--data", box.path("few.2.random"), "--device", "shim", "--threads", 1, "--epochs", 2,
+             "--save", box.path("mpi.st"), env=env)
+    with open(box.path("mpi.st"), "rb") as f:
+        box.report("mpi", f.read() != ONE["layers"][0] and "other weights")
+
+
 def test_header():
     """What runtime/nccl.h says of NCCL is what NCCL's own header says."""
     if box.run("cc", "-fsyntax-only", box.write("has.c", "#include <nccl.h>\n")).rc:
@@ -158,13 +171,13 @@ def test_header():
 
 
 def test_refused():
-    argv = [box.path("gcn"), "train", "--data", box.path("few.3.ldg"), "--ranks", 3, "--device"]
+    argv = [box.path("layers"), "train", "--data", box.path("few.3.ldg"), "--ranks", 3, "--device"]
     box.refuses("auto", argv + ["auto"], 1, "R911", "--device", "might choose differently")
     box.refuses("policy", argv + ["shim", "--policy", "pipegcn"], 1, "R911", "--policy")
-    box.refuses("sim", [box.path("gcn"), "plan", "--data", box.path("few.3.ldg"), "--transport", "sim", "--device", "shim"], 1, "R911", "--device")
+    box.refuses("sim", [box.path("layers"), "plan", "--data", box.path("few.3.ldg"), "--transport", "sim", "--device", "shim"], 1, "R911", "--device")
     box.refuses("blas", argv + ["shim", "--blas", "on"], 1, "R911", "--blas")
 
 
-for test in (test_bits, test_local_sums, test_plan, test_nccl, test_header, test_refused):
+for test in (test_bits, test_local_sums, test_plan, test_nccl, test_mpi, test_header, test_refused):
     test()
 box.close()
