@@ -36,7 +36,7 @@ typedef struct RtCli {
     const char *program; /* as it was called, for examples */
     int command;
     RtCliDevice device;
-    int64_t ordinal;               /* of the device */
+    int64_t ordinal;               /* of the device; -1: none was named */
     const char *values[N_OPTIONS]; /* last one given; "" for switches; NULL: not given */
     const char *sets[MAX_SETS];
     int n_sets;
@@ -84,6 +84,7 @@ typedef struct RtSession {
     RtPart part;     /* of the data; empty where it is whole */
     char part_dir[4200];
     RtRanks *ranks; /* NULL: one process */
+    struct RtNccl *nccl;
     int threads;
 } RtSession;
 /* --folds and --fold; unchanged where they are not given. */
@@ -94,8 +95,14 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program);
 void rt_session_close(RtSession *s);
 
+/* What each process takes for the programs that training, or inference, runs; nothing for one process. */
+typedef struct RtCliMemory {
+    int64_t arena, results, tables, once, room, operands, staged;
+    int64_t before; /* of all these, what the setup program that needs most has */
+} RtCliMemory;
+
 /* What `plan` prints behind its head for a device. */
-RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json);
+RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, RtCliMemory *memory, bool json);
 
 /* Runs the program of e, which is bound to a device, there and on the CPU, step by step, and prints the steps whose
    buffers differ in a byte; where the device has another plan, results and tensors that a whole run leaves. Changes
@@ -109,6 +116,8 @@ RtCode rt_cli_ranks_agree(const RtCli *c, RtCode code);
 /* The folder that this process reads: its part, where --data holds parts. */
 RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
+/* NCCL, once the device is there, where --exchange says so. */
+RtCode rt_cli_ranks_nccl(const RtCli *c, RtSession *s);
 /* After training: PEERS_DIFFER unless all processes have the same parameters and states. */
 RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data);
 /* What `plan` says of a program that processes share; nothing for one process. */
@@ -120,11 +129,6 @@ bool rt_cli_is_sim(const RtCli *c);
 RtCode rt_cli_sim(RtCli *c);
 /* A number of each process; on rank 0 their least, sum and most. */
 RtCode rt_cli_ranks_gather(const RtCli *c, int64_t mine, int64_t *least, int64_t *sum, int64_t *most);
-/* What each process takes for the programs that training, or inference, runs; nothing for one process. */
-typedef struct RtCliMemory {
-    int64_t arena, results, tables, once, room, operands;
-    int64_t before; /* of all these, what the setup program that needs most has */
-} RtCliMemory;
 void rt_cli_memory_add(RtCliMemory *t, const RtExec *e);
 RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory *t, bool json);
 bool rt_cli_writes(const RtCli *c); /* this process writes the files of the run */

@@ -24,7 +24,7 @@ RtCode rt_cli_device(RtCli *c)
                        : c->values[OPT_DEVICE_MEMORY] ? "--device-memory"
                                                       : NULL;
     if (flag && c->device == RT_ON_CPU) return rt_fail(c->st, RT_E_CLI_VALUE, flag, NULL, "wanted with --device cuda");
-    if (n) c->ordinal = strtol(text + 5, NULL, 10);
+    c->ordinal = n ? strtol(text + 5, NULL, 10) : -1;
     const RtModel *there = c->model->device;
     if (c->device == RT_ON_CUDA && (!there || !there->n_images))
         return not_built(c, text, "build it with gnnc build --target cuda, or leave the flag out");
@@ -48,6 +48,14 @@ static const char *flag_of_cpus(const RtCli *c)
     return NULL;
 }
 
+/* The device that was named, or the first; several processes share out the devices of the machine. */
+static int64_t choose(const RtCli *c, const RtCudaDriver *d)
+{
+    int n = 0;
+    if (c->ordinal >= 0) return c->ordinal;
+    return c->peers && !d->init(0) && !d->device_count(&n) && n > 0 ? rt_peers_rank(c->peers) % n : 0;
+}
+
 RtCode rt_cli_device_open(const RtCli *c, RtCuda **d)
 {
     RtCudaDriver driver = rt_cuda_shim;
@@ -65,5 +73,5 @@ RtCode rt_cli_device_open(const RtCli *c, RtCuda **d)
                        "the flag is of runs on a CPU");
     if (c->device == RT_ON_CPU || c->command == CMD_PLAN) return RT_OK;
     if (c->device == RT_ON_CUDA) RT_TRY(rt_cuda_driver(&driver, c->st));
-    return rt_cuda_create(there, &driver, c->ordinal, d, c->st);
+    return rt_cuda_create(there, &driver, choose(c, &driver), d, c->st);
 }

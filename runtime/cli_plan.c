@@ -192,7 +192,7 @@ RtCode rt_cli_plan(RtCli *c)
     rt_machine_load(s.threads, &plan.machine);
     RtCode code = RT_OK;
     (plan.json ? json_head : text_head)(&plan);
-    if (s.on_device) code = rt_cli_plan_device(c, &s, plan.json);
+    if (s.on_device) code = rt_cli_plan_device(c, &s, &plan.memory, plan.json);
     for (int64_t p = 0; p < c->model->n_programs && !s.on_device && !code; p++) code = plan_program(&plan, p);
     if (!code) code = rt_cli_plan_memory(c, &s, &plan.memory, plan.json);
     if (plan.json && !code) printf("\n}\n");

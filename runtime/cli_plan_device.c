@@ -3,8 +3,11 @@
 #include "runtime/cli.h"
 #include "runtime/cuda_cost.h"
 #include "runtime/json.h"
+#include "runtime/ranks.h"
 #include "runtime/setup.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct Command {
     const char *name, *needs, *programs;
@@ -65,8 +68,44 @@ static RtCode print_host(const RtCli *c, const RtGraph *g, const Command *x, con
     return RT_OK;
 }
 
-/* What each command that would run takes, then what each leaves on the host. */
-static RtCode print_memory(const RtCli *c, const RtSession *s, bool json)
+static RtCode make_exec(const RtCli *c, const RtSession *s, int64_t program, RtExec **e)
+{
+    RtExecOptions o = s->exec;
+    o.plan_only = o.on_device = true;
+    return rt_exec_create(c->model->device, program, s->data.graph, &o, e, c->st);
+}
+
+/* Memory of the device that programs take beside the layout, where processes share them: [n_programs]. */
+static RtCode shared_bytes(const RtCli *c, const RtSession *s, int64_t *bytes)
+{
+    for (int64_t p = 0; s->ranks && p < c->model->n_programs; p++) {
+        RtExec *e;
+        RtAcrossBytes x = {0};
+        if (!rt_cuda_has(c->model->device, RT_TRAIN_PROGRAMS " forward", p)) continue;
+        RT_TRY(make_exec(c, s, p, &e));
+        rt_across_bytes(e->across, &x);
+        bytes[p] = x.device;
+        rt_exec_free(e);
+    }
+    return RT_OK;
+}
+
+/* What a command takes: of several processes the one that takes least, and the one that takes most. */
+static RtCode print_taken(const RtCli *c, const RtSession *s, const Command *x, int64_t bytes, bool json)
+{
+    int64_t least, sum, most;
+    if (!s->ranks) {
+        printf(json ? "\"%s\": %lld" : " %s %lld bytes", x->name, (long long)bytes);
+        return RT_OK;
+    }
+    RT_TRY(rt_cli_ranks_gather(c, bytes, &least, &sum, &most));
+    printf(json ? "\"%s\": {\"least\": %lld, \"most\": %lld}" : " %s %lld to %lld bytes", x->name, (long long)least,
+           (long long)most);
+    return RT_OK;
+}
+
+/* What each command that would run takes, then what each leaves on the host. shared: as shared_bytes says. */
+static RtCode print_memory(const RtCli *c, const RtSession *s, const int64_t *shared, bool json)
 {
     static const Command commands[] = {{"infer", "forward", "forward"},
                                        {"eval", "metrics", "metrics"},
@@ -78,14 +117,16 @@ static RtCode print_memory(const RtCli *c, const RtSession *s, bool json)
     const char *before = "";
     for (int i = 0; i < N && !code; i++) {
         const Command *x = &commands[i];
-        if (rt_program_find(c->model, x->needs) < 0) continue;
+        if (rt_program_find(c->model, x->needs) < 0 || (s->ranks && !strcmp(x->name, "bench"))) continue;
         if (s->batches.graph && rt_program_is_listed(c->model, x->programs, rt_program_find(c->model, "train_step")))
             continue; /* refused: see session.c */
         RtCudaLayout *l = &layouts[i];
         code = rt_cuda_layout(c->model->device, s->data.graph, x->programs, false, &s->room, l, c->st);
-        if (!code)
-            printf(json ? "%s\"%s\": %lld" : "%s %s %lld bytes", before, x->name,
-                   (long long)(l->bytes + l->host.hot_bytes));
+        int64_t bytes = l->bytes + l->host.hot_bytes;
+        for (int64_t p = 0; p < c->model->n_programs; p++)
+            if (rt_cuda_has(c->model->device, x->programs, p)) bytes += shared[p];
+        if (!code) printf("%s", before);
+        if (!code) code = print_taken(c, s, x, bytes, json);
         before = json ? ", " : ",";
     }
     printf(json ? "}, \"host\": {" : "\n");
@@ -100,12 +141,10 @@ static RtCode print_memory(const RtCli *c, const RtSession *s, bool json)
     return code;
 }
 
-static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program, bool json)
+static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program, RtCliMemory *memory, bool json)
 {
     RtExec *e;
-    RtExecOptions o = s->exec;
-    o.plan_only = true;
-    RT_TRY(rt_exec_create(c->model->device, program, s->data.graph, &o, &e, c->st));
+    RT_TRY(make_exec(c, s, program, &e));
     const char *name = rt_string(e->model, e->program->name);
     if (json) {
         printf(",\n  ");
@@ -118,21 +157,46 @@ static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program,
     }
     RtCode code = RT_OK;
     for (int64_t i = 0; i < e->program->n_steps && !code; i++) code = print_step(e, i, json, c->st);
-    if (json) printf("]}");
+    if (json) printf("]");
+    if (!code) code = rt_cli_plan_ranks(c, e, json);
+    if (json) printf("}");
+    rt_cli_memory_add(memory, e);
     rt_exec_free(e);
     return code;
 }
 
-RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json)
+/* What is computed once, on the CPU, and takes memory of a process before it trains. */
+static RtCode add_setup(const RtCli *c, const RtSession *s, int64_t program, RtCliMemory *memory)
 {
+    RtExec *e;
+    RtExecOptions o = s->exec;
+    o.plan_only = true;
+    if (!s->ranks) return RT_OK;
+    RT_TRY(rt_exec_create(c->model, program, s->data.graph, &o, &e, c->st));
+    rt_cli_memory_add(memory, e);
+    rt_exec_free(e);
+    return RT_OK;
+}
+
+RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, RtCliMemory *memory, bool json)
+{
+    int64_t *shared;
     printf(json ? ",\n  \"device\": {\"kind\": \"%s\", \"bytes\": {" : "  on %s each command takes",
            c->device == RT_ON_SHIM ? "shim" : "cuda");
-    RT_TRY(print_memory(c, s, json));
+    RT_TRY(rt_alloc(&shared, c->model->n_programs, sizeof *shared, "a plan", c->st));
+    RtCode code = shared_bytes(c, s, shared);
+    if (!code) code = print_memory(c, s, shared, json);
+    free(shared);
+    RT_TRY(code);
     if (json) printf("}}");
     for (int64_t p = 0; p < c->model->n_programs; p++) {
         const char *name = rt_string(c->model, c->model->programs[p].name);
-        if (rt_cuda_has(c->model, RT_BENCH_PROGRAMS " " RT_TRAIN_PROGRAMS, p)) RT_TRY(print_program(c, s, p, json));
-        else if (!json) printf("\n%s: on the CPU, once\n", name);
+        if (rt_cuda_has(c->model, RT_BENCH_PROGRAMS " " RT_TRAIN_PROGRAMS, p)) {
+            RT_TRY(print_program(c, s, p, memory, json));
+            continue;
+        }
+        if (!json) printf("\n%s: on the CPU, once\n", name);
+        RT_TRY(add_setup(c, s, p, memory));
     }
     return RT_OK;
 }

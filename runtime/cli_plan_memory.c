@@ -16,12 +16,13 @@ void rt_cli_memory_add(RtCliMemory *t, const RtExec *e)
     if (!e->across) return;
     rt_across_bytes(e->across, &x);
     if (rt_setup_is_needed(e->model, programs, program))
-        t->before = larger(t->before, x.tables + e->arena_bytes + x.room + x.operands + x.once);
+        t->before = larger(t->before, x.tables + e->arena_bytes + x.room + x.operands + x.once); /* on this CPU */
     if (!rt_program_is_listed(e->model, programs, program)) return;
-    t->arena = larger(t->arena, e->arena_bytes);
+    if (!e->options.on_device) t->arena = larger(t->arena, e->arena_bytes);
     t->room = larger(t->room, x.room);
     t->operands = larger(t->operands, x.operands);
     t->once += x.once;
+    t->staged += x.staged;
     t->tables += x.tables;
     for (int64_t i = 0; i < e->program->n_results; i++)
         if (e->model->results[e->program->first_result + i].tensor < 0) t->results += rt_result_bytes(e, i);
@@ -45,16 +46,16 @@ RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory 
     int64_t tensors = tensor_bytes(c->model, s->data.graph), graph = s->data.graph->bytes,
             owned = rt_ranks_bytes(s->ranks), tables = t->tables + owned,
             all = tensors + graph + owned +
-                  larger(t->before, t->tables + t->arena + t->results + t->room + t->operands + t->once);
+                  larger(t->before, t->tables + t->arena + t->results + t->room + t->operands + t->once + t->staged);
     RT_TRY(rt_cli_ranks_gather(c, all, &least, &sum, &most));
     if (json)
         printf(
             ",\n  \"process_bytes\": {\"least\": %lld, \"most\": %lld, \"first\": {\"tensors\": %lld, \"graph\": %lld, "
             "\"tables\": %lld, \"planned\": %lld, \"results\": %lld, \"room\": %lld, \"operands\": %lld, "
-            "\"sent_once\": %lld, \"before\": %lld}}",
+            "\"sent_once\": %lld, \"staged\": %lld, \"before\": %lld}}",
             (long long)least, (long long)most, (long long)tensors, (long long)graph, (long long)tables,
             (long long)t->arena, (long long)t->results, (long long)t->room, (long long)t->operands, (long long)t->once,
-            (long long)t->before);
+            (long long)t->staged, (long long)t->before);
     else
         printf("\na process that %s takes %lld to %lld bytes, beside its code; the first one:\n"
                "  %lld tensors, %lld graph, %lld tables of rows that travel, %lld planned memory, %lld results,\n"
@@ -63,5 +64,8 @@ RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory 
                c->model->train->present ? "trains" : "infers", (long long)least, (long long)most, (long long)tensors,
                (long long)graph, (long long)tables, (long long)t->arena, (long long)t->results, (long long)t->room,
                (long long)t->operands, (long long)t->once, (long long)t->before);
+    if (t->staged && !json)
+        printf("  of the first, %lld bytes are page-locked, in which rows from and to its device are staged\n",
+               (long long)t->staged);
     return RT_OK;
 }

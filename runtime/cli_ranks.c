@@ -1,6 +1,7 @@
 /* A command by several processes: how they find one another, what they must agree on, and what each reads. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/nccl.h"
 #include "runtime/ranks.h"
 #include <errno.h>
 #include <signal.h>
@@ -34,6 +35,24 @@ static RtCode parse_sums(const RtCli *c, bool *local)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--sums", NULL, "found `%.60s`, wanted exact or local", text);
 }
 
+static RtCode parse_exchange(const RtCli *c, bool *nccl)
+{
+    const char *text = c->values[OPT_EXCHANGE] ? c->values[OPT_EXCHANGE] : "host";
+    *nccl = !strcmp(text, "nccl");
+    if (*nccl && c->device == RT_ON_CPU)
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--exchange", NULL, "nccl is wanted with --device cuda");
+    if (*nccl || !strcmp(text, "host")) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--exchange", NULL, "found `%.60s`, wanted host or nccl", text);
+}
+
+RtCode rt_cli_ranks_nccl(const RtCli *c, RtSession *s)
+{
+    if (!s->ranks || !s->ranks->by_nccl || !s->device) return RT_OK;
+    RT_TRY(rt_nccl_open(c->peers, s->device, &s->nccl, c->st));
+    s->ranks->nccl = s->nccl;
+    return RT_OK;
+}
+
 RtCode rt_cli_ranks_refuse(const RtCli *c)
 {
     static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET, OPT_FOLDS};
@@ -41,9 +60,14 @@ RtCode rt_cli_ranks_refuse(const RtCli *c)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (c->values[not_shared[i]])
             return rt_fail(c->st, RT_E_RANKS_REFUSED, names[i], "leave the flag out", "it is for one process");
-    if (c->device != RT_ON_CPU)
-        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--device", "leave the flag out",
-                       "several processes compute on CPUs");
+    if (c->device == RT_ON_AUTO)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--device", "say --device cuda, or leave the flag out",
+                       "processes that choose each by itself might choose differently");
+    RtPolicy policy = {0};
+    if (c->device != RT_ON_CPU) RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
+    if (policy.is)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--policy", "leave one of the flags out",
+                       "on a device all rows travel that steps read");
     if (c->values[OPT_BLAS] && strcmp(c->values[OPT_BLAS], "on") == 0)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, "--blas", "leave the flag out",
                        "a library's products would depend on how rows are shared out");
@@ -61,15 +85,18 @@ static uint64_t mix(uint64_t h, const void *bytes, size_t n)
 /* All run the same program with the same flags, but for files that each may name otherwise. */
 static RtCode agree(const RtCli *c)
 {
-    const RtModel *m = c->model;
+    const RtModel *m = c->device == RT_ON_CPU ? c->model : c->model->device; /* whose steps make what travels */
     uint64_t program = mix(0xcbf29ce484222325u, m->strings, (size_t)m->n_strings), flags = 0xcbf29ce484222325u;
     for (int64_t p = 0; p < m->n_programs; p++)
         program = mix(program, m->steps + m->programs[p].first_step, (size_t)m->programs[p].n_steps * sizeof *m->steps);
     for (int i = 0; i < N_OPTIONS; i++) {
-        bool own = i == OPT_SAVE || i == OPT_METRICS || i == OPT_OUT || i == OPT_THREADS || i == OPT_CPU;
+        bool own = i == OPT_SAVE || i == OPT_METRICS || i == OPT_OUT || i == OPT_THREADS || i == OPT_CPU ||
+                   i == OPT_DEVICE || i == OPT_DEVICE_MEMORY || i == OPT_HOST_ROWS;
         if (!c->values[i] || own) continue;
         flags = mix(mix(flags, &i, sizeof i), c->values[i], strlen(c->values[i]) + 1);
     }
+    bool on_cpu = c->device == RT_ON_CPU;
+    flags = mix(flags, &on_cpu, sizeof on_cpu);
     for (int i = 0; i < c->n_sets; i++) flags = mix(flags, c->sets[i], strlen(c->sets[i]) + 1);
     RT_TRY(rt_peers_same(c->peers, "the program", &program, sizeof program, c->st));
     return rt_peers_same(c->peers, "the flags", &flags, sizeof flags, c->st);
@@ -87,6 +114,7 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     RT_TRY(parse_deadline(c, &o.deadline_s));
     RT_TRY(parse_overlap(c, &(bool){false}));
     RT_TRY(parse_sums(c, &(bool){false}));
+    RT_TRY(parse_exchange(c, &(bool){false}));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &policy, c->st));
     if (ranks > 1) RT_TRY(rt_cli_ranks_refuse(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
@@ -137,6 +165,7 @@ RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
     RT_TRY(parse_sums(c, &s->ranks->local_sums));
     RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &s->ranks->policy, c->st));
     RT_TRY(parse_overlap(c, &s->ranks->overlap));
+    RT_TRY(parse_exchange(c, &s->ranks->by_nccl));
     s->data.tensors.shared = &s->ranks->weights;
     s->exec.ranks = s->ranks;
     s->exec.cone = RT_CONE_OFF;

@@ -347,6 +347,9 @@ RtCode rt_cli_sim(RtCli *c)
     if (rt_cli_sim_has_policies(c) && strcmp(c->values[OPT_POLICY], "auto"))
         RT_TRY(rt_policy_parse(c->values[OPT_POLICY], &(RtPolicy){0}, c->st));
     RT_TRY(rt_cli_ranks_refuse(c));
+    if (c->device != RT_ON_CPU)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--device", "leave the flag out",
+                       "ranks that are simulated compute on CPUs");
     if (!rt_is_partition(c->values[OPT_DATA]))
         return rt_fail(c->st, RT_E_RANKS_PARTS, c->values[OPT_DATA], NULL, "found no parts, wanted some to simulate");
     RT_TRY(rt_parts_count(c->values[OPT_DATA], &n, c->st));

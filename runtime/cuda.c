@@ -176,6 +176,7 @@ RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent
                        (double)bytes / 1048576.0, left, total);
     RT_TRY(rt_cuda_host_take(c, st));
     c->taken = c->layout.bytes + c->layout.host.hot_bytes;
+    c->most = room.bytes;
     /* all bits set is a NaN: what nobody has written shows */
     RT_TRY(done(c, c->driver.memory_fill(c->memory, 0xff, bytes ? bytes : 1), "fill memory", st));
     int64_t n_said = c->layout.said_bytes / RT_CUDA_NUMBER, numbers = c->layout.numbers_bytes;
@@ -193,6 +194,27 @@ RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent
         RT_TRY(done(c, error, "copy to the device", st));
     }
     return RT_OK;
+}
+
+RtCode rt_cuda_take(RtCuda *c, int64_t bytes, RtCudaPtr *at, RtStatus *st)
+{
+    *at = 0;
+    if (bytes < 0) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the memory of the device overflows 64 bits");
+    if (!bytes) return RT_OK;
+    if (bytes > c->most - c->taken || c->driver.memory_take(at, (size_t)bytes))
+        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, NULL,
+                       "wanted %lld bytes for what processes send one another beside %lld, %lld are allowed or left",
+                       (long long)bytes, (long long)c->taken, (long long)c->most);
+    c->taken += bytes;
+    return done(c, c->driver.memory_fill(*at, 0xff, (size_t)bytes), "fill memory", st);
+}
+
+void rt_cuda_give(RtCuda *c, RtCudaPtr at, int64_t bytes)
+{
+    if (!at) return;
+    assert(c->taken >= bytes);
+    c->driver.memory_free(at);
+    c->taken -= bytes;
 }
 
 static RtCode put(RtCuda *c, const RtCudaRegion *r, const void *from, RtStatus *st)

@@ -76,7 +76,7 @@ typedef struct RtCudaLayout {
     /* What passes between host and device at each run: what the host says (seed, step, hypers), and results that are
        numbers, RT_CUDA_NUMBER bytes apart */
     int64_t said_at, said_bytes, numbers_at, numbers_bytes;
-    RtCudaRows *rows; /* [n_rows] of maps by whose rows steps go */
+    RtCudaRows *rows; /* [n_rows] of maps by whose rows steps go, those that this process owns */
     int64_t n_rows;
     int64_t states_at, states_bytes; /* what blocks of long rows sum up to, for one step at a time */
     int64_t arena_at;                /* for one program at a time */
@@ -165,6 +165,7 @@ typedef struct RtCuda {
     RtCudaPtr host; /* inputs that stay on the host: where the CPU and the device have them; 0: there are none */
     bool managed;   /* and parts of them may lie on the device */
     int64_t taken;  /* bytes of the device */
+    int64_t most;   /* that it may take */
     char *numbers;  /* [numbers_bytes] as the device had them at the last wait; page-locked */
     bool unread;    /* a run was begun since then */
     uint64_t *said; /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */
@@ -198,6 +199,13 @@ RtCode rt_cuda_keep(RtCuda *c, int kept, RtStatus *st);
 RtCode rt_cuda_pull_kept(RtCuda *c, int kept, void *const *tensors, RtStatus *st);
 /* Until all that was begun is done: rt_exec_run only begins a run, and rt_exec_results waits for it. */
 void rt_cuda_wait(RtCuda *c);
+
+/* Memory beside that of the layout, all bits set; DEVICE_MEMORY. And back, where it is not 0. */
+RtCode rt_cuda_take(RtCuda *c, int64_t bytes, RtCudaPtr *at, RtStatus *st);
+void rt_cuda_give(RtCuda *c, RtCudaPtr at, int64_t bytes);
+/* Copies from the device, once all that was begun is done, and to it, before all that is begun later. DEVICE_FAILED. */
+RtCode rt_cuda_read(RtCuda *c, void *to, RtCudaPtr from, int64_t bytes, RtStatus *st);
+RtCode rt_cuda_write(RtCuda *c, RtCudaPtr to, const void *from, int64_t bytes, RtStatus *st);
 
 /* ---- for library.c: the caller's thread, stream and memory ---- */
 
@@ -240,6 +248,11 @@ void rt_cuda_run_timed(RtExec *e, double *ns);                       /* step by 
 int64_t rt_cuda_run_step(RtExec *e, int64_t i);                      /* waits for the end; returns 1 */
 void rt_cuda_count_step(RtExec *e, int64_t i, RtCudaCounts *counts); /* runs a step on the shim, and counts */
 RtCode rt_cuda_results(RtExec *e, RtStatus *st);
+/* A run by parts, of a program that processes share (ranks_run.c): what the host says anew; then a step, or iterations
+   [lo, hi) of one as they stand, with the arguments that it has now. They are begun, and nobody waits for them. */
+void rt_cuda_begin(RtExec *e);
+void rt_cuda_begin_step(RtExec *e, int64_t i);
+void rt_cuda_begin_iterations(RtExec *e, int64_t i, int64_t lo, int64_t hi);
 /* The bytes of a buffer, from the device and to it. */
 RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st);
 RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes, RtStatus *st);

@@ -50,6 +50,13 @@ static RtCode show_arrays(const RtExec *e, RtStatus *st)
     return RT_OK;
 }
 
+/* The order of the rows that a step computes; NULL: as they stand, as where it computes those of other processes too. */
+static const RtCudaRows *rows_of(const RtExec *e, const RtExecStep *x)
+{
+    const RtCudaRows *rows = rt_cuda_rows(&e->options.device->layout, e->model, e->graph, x->call);
+    return rows && rows->n == x->extent ? rows : NULL;
+}
+
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;
@@ -64,7 +71,7 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
             return rt_fail(st, RT_E_DEVICE_REFUSED, rt_string(e->model, x->def->label), NULL,
                            "the kernel has %lld parameters, at most %d are possible", (long long)x->call->n_args,
                            MAX_PARAMS - 3);
-        const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
+        const RtCudaRows *rows = rows_of(e, x);
         const RtSplitDef *split = rt_cuda_split(rows, e->model, x->call);
         int64_t n_long = split ? rows->n_long : 0;
         RT_TRY(set_launch(c, x->call->kernel, x->extent - n_long, &x->launch, st));
@@ -99,7 +106,7 @@ static int launch_parts(const RtExec *e, const RtExecStep *x, const RtSplitDef *
                         int64_t n)
 {
     const RtCuda *c = e->options.device;
-    const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
+    const RtCudaRows *rows = rows_of(e, x);
     RtCudaPtr state = c->memory + (RtCudaPtr)c->layout.states_at;
     RtArg args[RT_SPLIT_ARGS];
     for (int64_t k = 0; k < s->n_args; k++) {
@@ -131,7 +138,7 @@ static int start_step(const RtExec *e, const RtExecStep *x)
         return d->move((RtCudaPtr)(uintptr_t)e->buffers[m->to], (RtCudaPtr)(uintptr_t)e->buffers[m->from],
                        (size_t)(x->extent * b->width * rt_elem_bytes(b->elem)), c->stream);
     }
-    const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
+    const RtCudaRows *rows = rows_of(e, x);
     const RtSplitDef *split = rt_cuda_split(rows, e->model, x->call);
     RtCudaPtr parts = rows ? c->memory + (RtCudaPtr)rows->at : 0;
     RtCudaPtr whole = rows ? parts + 8 * RT_PART_NUMBERS * (RtCudaPtr)rows->n_blocks : 0;
@@ -302,24 +309,52 @@ void rt_cuda_count_step(RtExec *e, int64_t i, RtCudaCounts *counts)
     rt_cuda_watch_count(c->watch, NULL);
 }
 
-RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st)
+void rt_cuda_begin(RtExec *e)
+{
+    assert(e->bound);
+    say(e);
+    e->options.device->unread = true;
+}
+
+void rt_cuda_begin_step(RtExec *e, int64_t i)
 {
     RtCuda *c = e->options.device;
-    if (bytes && !c->failed.code)
-        note(c, c->driver.to_host(to, (RtCudaPtr)(uintptr_t)e->buffers[buffer], (size_t)bytes),
-             "copies from the device");
+    if (!c->failed.code) note(c, start_step(e, &e->steps[i]), rt_string(e->model, e->steps[i].def->label));
+}
+
+void rt_cuda_begin_iterations(RtExec *e, int64_t i, int64_t lo, int64_t hi)
+{
+    RtCuda *c = e->options.device;
+    const RtExecStep *x = &e->steps[i];
+    RtLaunch l;
+    assert(x->call && lo >= 0);
+    if (lo >= hi || c->failed.code || set_launch(c, x->call->kernel, hi - lo, &l, &c->failed)) return;
+    note(c, launch(c, x->call->kernel, &l, x->args, x->call->n_args, lo, hi, 0, c->stream),
+         rt_string(e->model, x->def->label));
+}
+
+RtCode rt_cuda_read(RtCuda *c, void *to, RtCudaPtr from, int64_t bytes, RtStatus *st)
+{
+    if (bytes && !c->failed.code) note(c, c->driver.to_host(to, from, (size_t)bytes), "copies from the device");
     if (c->failed.code && st) *st = c->failed;
     return c->failed.code;
 }
 
-RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes, RtStatus *st)
+RtCode rt_cuda_write(RtCuda *c, RtCudaPtr to, const void *from, int64_t bytes, RtStatus *st)
 {
-    RtCuda *c = e->options.device;
-    if (bytes && !c->failed.code)
-        note(c, c->driver.to_device((RtCudaPtr)(uintptr_t)e->buffers[buffer], from, (size_t)bytes),
-             "copies to the device");
+    if (bytes && !c->failed.code) note(c, c->driver.to_device(to, from, (size_t)bytes), "copies to the device");
     if (c->failed.code && st) *st = c->failed;
     return c->failed.code;
+}
+
+RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st)
+{
+    return rt_cuda_read(e->options.device, to, (RtCudaPtr)(uintptr_t)e->buffers[buffer], bytes, st);
+}
+
+RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes, RtStatus *st)
+{
+    return rt_cuda_write(e->options.device, (RtCudaPtr)(uintptr_t)e->buffers[buffer], from, bytes, st);
 }
 
 RtCode rt_cuda_results(RtExec *e, RtStatus *st)

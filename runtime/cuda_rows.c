@@ -82,7 +82,7 @@ RtCode rt_cuda_find_rows(const RtModel *m, const RtGraph *g, const char *program
             int64_t map = map_of(m, g, call);
             if (map >= 0 && !rt_cuda_rows(l, m, g, call)) {
                 RtCudaRows *x = &l->rows[l->n_rows++];
-                *x = (RtCudaRows){.map = map, .n = g->spaces[m->maps[map].to].count};
+                *x = (RtCudaRows){.map = map, .n = rt_rows(g, m->maps[map].to, RT_OWNED)};
                 count_rows(g->maps[map].rows, x);
             }
             const RtCudaRows *rows = rt_cuda_rows(l, m, g, call);

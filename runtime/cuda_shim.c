@@ -481,6 +481,12 @@ static int event_note(void *event, void *stream)
     return OK;
 }
 
+static int event_query(void *event)
+{
+    const Event *e = event;
+    return e->open ? finish(NULL) : INVALID_VALUE;
+}
+
 /* A stream that follows an event of a capture takes part in it. */
 static int stream_follow(void *stream, void *event, unsigned flags)
 {

@@ -20,6 +20,7 @@ typedef struct Set {
 } Set;
 
 typedef struct Array {
+    uint64_t given; /* what kernels call it by: its address, but where the rows before its first are elsewhere */
     uint64_t at;
     int64_t bytes;
 } Array;
@@ -33,7 +34,7 @@ typedef struct Access {
 
 struct RtCudaWatch {
     RtShimWatch teller; /* first: this is what the shim has */
-    Array *arrays;      /* [n_arrays] by address */
+    Array *arrays;      /* [n_arrays] by what kernels are given */
     int64_t n_arrays;
     Array host;              /* memory of which pages lie on the host */
     const uint8_t *places;   /* [bytes / RT_CUDA_PAGE] of it; 1: there */
@@ -293,6 +294,18 @@ static int by_address(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
+/* The first array that is given by this address or one behind it. */
+static int64_t first_array(const RtCudaWatch *w, uint64_t given)
+{
+    int64_t low = 0, high = w->n_arrays;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (w->arrays[middle].given < given) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 /* Which arrays a launch was given: parameters that are the address of one. */
 static const char *take_params(RtCudaWatch *w, const RtShimEvent *e)
 {
@@ -302,8 +315,10 @@ static const char *take_params(RtCudaWatch *w, const RtShimEvent *e)
     for (unsigned i = 0; i < e->size; i++) {
         uint64_t at;
         memcpy(&at, params[i], sizeof at);
-        const Array *x = array_before(w->arrays, w->n_arrays, at);
-        if (x && x->at == at) w->given[w->n_given++] = *x;
+        for (int64_t k = first_array(w, at); k < w->n_arrays && w->arrays[k].given == at; k++) {
+            if (w->n_given == MOST_GIVEN) return "more arrays than are told apart";
+            w->given[w->n_given++] = w->arrays[k];
+        }
     }
     qsort(w->given, (size_t)w->n_given, sizeof *w->given, by_address);
     return NULL;
@@ -359,16 +374,21 @@ RtShimWatch *rt_cuda_watch_teller(RtCudaWatch *w) { return w ? &w->teller : NULL
 
 RtCode rt_cuda_watch_array(RtCudaWatch *w, uint64_t at, int64_t bytes, RtStatus *st)
 {
+    return rt_cuda_watch_rows(w, at, at, bytes, st);
+}
+
+RtCode rt_cuda_watch_rows(RtCudaWatch *w, uint64_t given, uint64_t at, int64_t bytes, RtStatus *st)
+{
     if (!w || !at) return RT_OK;
-    int64_t i = 0;
-    while (i < w->n_arrays && w->arrays[i].at < at) i++;
-    if (i < w->n_arrays && w->arrays[i].at == at) {
+    int64_t i = first_array(w, given);
+    for (; i < w->n_arrays && w->arrays[i].given == given; i++) {
+        if (w->arrays[i].at != at) continue;
         if (bytes > w->arrays[i].bytes) w->arrays[i].bytes = bytes;
         return RT_OK;
     }
     RT_TRY(rt_grow(&w->arrays, w->n_arrays + 1, sizeof *w->arrays, "the arrays of a device", st));
     memmove(&w->arrays[i + 1], &w->arrays[i], (size_t)(w->n_arrays - i) * sizeof *w->arrays);
-    w->arrays[i] = (Array){at, bytes};
+    w->arrays[i] = (Array){given, at, bytes};
     w->n_arrays++;
     return RT_OK;
 }
@@ -376,7 +396,7 @@ RtCode rt_cuda_watch_array(RtCudaWatch *w, uint64_t at, int64_t bytes, RtStatus 
 void rt_cuda_watch_host(RtCudaWatch *w, uint64_t at, int64_t bytes, const uint8_t *places)
 {
     if (!w) return;
-    w->host = (Array){at, bytes};
+    w->host = (Array){at, at, bytes};
     w->places = places;
 }
 

@@ -21,6 +21,8 @@ RtShimWatch *rt_cuda_watch_teller(RtCudaWatch *w);
 /* A kernel that is given this address may touch so many bytes there. Of two numbers for one address the greater counts.
    Does nothing where w is NULL. MEMORY. */
 RtCode rt_cuda_watch_array(RtCudaWatch *w, uint64_t at, int64_t bytes, RtStatus *st);
+/* The same where the address that the kernel is given is another: that of a row 0 which is not there. */
+RtCode rt_cuda_watch_rows(RtCudaWatch *w, uint64_t given, uint64_t at, int64_t bytes, RtStatus *st);
 /* So many bytes from `at` on are memory of which pages may lie on the host: places [bytes / RT_CUDA_PAGE], 1 for each that
    does and that kernels read over the bus; the caller's, who may change them. One such piece at a time; 0 bytes: none. */
 void rt_cuda_watch_host(RtCudaWatch *w, uint64_t at, int64_t bytes, const uint8_t *places);

@@ -463,7 +463,8 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     RT_TRY(rt_alloc(&e->cotangents, e->n_cotangents, sizeof *e->cotangents, "a context", st));
     RT_TRY(rt_alloc(&e->buffers, p->n_buffers, sizeof *e->buffers, "a context", st));
     RT_TRY(rt_alloc(&e->places, p->n_slots + p->n_buffers, sizeof *e->places, "a context", st));
-    if (e->options.device) RT_TRY(rt_cuda_places(e->model, p, e->graph, e->places, &e->arena_bytes, st));
+    if (e->options.device || e->options.on_device)
+        RT_TRY(rt_cuda_places(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     else RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     RT_TRY(take_arena(e, st));
     if (e->options.ranks) RT_TRY(e->options.ranks->across->make(e, &e->across, st));
@@ -572,8 +573,8 @@ void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
 {
     e->seed = seed;
     e->step = step;
-    if (e->options.device) rt_cuda_run(e);
-    else if (e->across) e->options.ranks->across->run(e->across);
+    if (e->across) e->options.ranks->across->run(e->across);
+    else if (e->options.device) rt_cuda_run(e);
     else
         for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
 }

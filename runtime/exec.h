@@ -41,13 +41,14 @@ typedef struct RtExecOptions {
     void *workspace;           /* NULL: the exec allocates its arena; else 64-byte aligned */
     size_t workspace_bytes;
     bool plan_only; /* no arena: for `plan`; must not be run */
+    bool on_device; /* of a device, though plan_only opens none */
     int64_t split;  /* least elements of a row that threads share; 0: as split.h says; -1: none does */
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
     /* where steps run, with memory for this program (cuda.h); NULL: on this CPU. All rows of each then, one step
        after another: split and cone have to ask for nothing else, and gemm is NULL or a device's */
     struct RtCuda *device;
-    /* other processes that each own rows (ranks.h); NULL: this process owns all. No device then, split and cone have
-       to ask for nothing, gemm is NULL, and all processes create, bind and run the same programs in the same order */
+    /* other processes that each own rows (ranks.h); NULL: this process owns all. Split and cone have to ask for nothing
+       then, gemm is NULL, and all processes create, bind and run the same programs in the same order */
     struct RtRanks *ranks;
 } RtExecOptions;
 

@@ -111,6 +111,16 @@ RtCode rt_peers_predict(RtPeers *p, int site, int64_t bytes_out, int64_t rounds,
     return RT_OK;
 }
 
+RtCode rt_peers_count_round(RtPeers *p, int site, int64_t bytes_out, int64_t bytes_in, RtStatus *st)
+{
+    Site *s = NULL;
+    RT_TRY(site_make(p, site, &s, st));
+    s->is.bytes_out += bytes_out;
+    s->is.bytes_in += bytes_in;
+    s->is.rounds++;
+    return RT_OK;
+}
+
 /* ---- messages ---- */
 
 typedef uint64_t Lanes __attribute__((vector_size(16)));
@@ -325,6 +335,15 @@ static RtCode failed_before(const RtPeers *p, RtStatus *st)
 {
     if (st) *st = p->failed;
     return p->failed.code;
+}
+
+RtCode rt_peers_look(RtPeers *p, RtStatus *st)
+{
+    bool moved;
+    if (p->broken) return failed_before(p, st);
+    RtCode code = p->t ? move_some(p, &moved, &p->failed) : RT_OK;
+    if (!code && p->t) code = p->t->calls->lost(p->t, &p->failed);
+    return code ? broken(p, st) : RT_OK;
 }
 
 /* A flight for the next call, whose messages are to be said before it is begun. */
@@ -704,6 +723,7 @@ RtCode rt_peers_open(const RtPeersOptions *o, RtPeers **p, RtStatus *st)
     return rt_peers_over(t, o, p, st);
 }
 
+double rt_peers_deadline(const RtPeers *p) { return p->deadline_s; }
 int rt_peers_rank(const RtPeers *p) { return p->rank; }
 int rt_peers_count(const RtPeers *p) { return p->n; }
 

@@ -55,6 +55,10 @@ RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st);
 void rt_peers_progress(RtPeers *p);
 /* Whether rt_peers_finish would not wait. */
 bool rt_peers_arrived(const RtPeers *p, int flight);
+/* For who waits for something else, as a device is: moves what can be moved, and never waits. PEER_LOST once a peer is known
+   to have failed. */
+RtCode rt_peers_look(RtPeers *p, RtStatus *st);
+double rt_peers_deadline(const RtPeers *p); /* seconds */
 /* Takes memory of calls that will not be finished, to which something may still move until the processes are closed. */
 void rt_peers_keep(RtPeers *p, RtBlock *b);
 
@@ -89,6 +93,8 @@ const RtPeersSite *rt_peers_site(const RtPeers *p, int site);
 RtCode rt_peers_name_site(RtPeers *p, int site, const char *name, RtStatus *st);
 /* Adds to what the site of this process is expected to send and how often it is called, which the ledger shows. */
 RtCode rt_peers_predict(RtPeers *p, int site, int64_t bytes_out, int64_t rounds, RtStatus *st);
+/* A round of the site whose bytes went from process to process otherwise than by this module. */
+RtCode rt_peers_count_round(RtPeers *p, int site, int64_t bytes_out, int64_t bytes_in, RtStatus *st);
 /* Gathers what every process knows of every site, and rank 0 writes options.ledger, as JSON. All call it together.
    Does nothing without options.ledger. */
 RtCode rt_peers_write_ledger(RtPeers *p, RtStatus *st);

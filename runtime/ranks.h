@@ -104,6 +104,8 @@ typedef struct RtRanks {
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
     RtPolicy policy;            /* of the program train_step */
     bool overlap;               /* programs compute while rows travel */
+    bool by_nccl;               /* rows go from device to device, where programs run on some */
+    struct RtNccl *nccl;        /* which has to be open when a program is run so */
     const struct RtAcrossOps *across;
     RtCode failed; /* of an exchange while a program ran */
     RtStatus status;
@@ -223,9 +225,10 @@ double rt_ranks_work(const RtRanks *r, const RtExec *e, int64_t step);
 double rt_exec_work(const RtExec *e, int64_t step);
 
 /* Bytes that a process takes for a program beside its planned memory: which rows travel, operands that were sent once,
-   room in which rows travel, and operands of a step. Programs share the last two. */
+   room in which rows travel, and operands of a step. Programs share the last two. Where it runs on a device, page-locked
+   memory in which rows are staged, and memory of the device beside the planned one. */
 typedef struct RtAcrossBytes {
-    int64_t tables, once, room, operands;
+    int64_t tables, once, room, operands, staged, device;
 } RtAcrossBytes;
 void rt_across_bytes(const struct RtAcross *a, RtAcrossBytes *out);
 /* What it takes for all programs together, its part's ids with it. */

@@ -6,6 +6,7 @@
 
    The kernels are those of one process: what they address as row i of all rows is a row of what was received. */
 #include "runtime/blocks.h"
+#include "runtime/cuda.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -527,12 +528,13 @@ static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
         x->at = x->of     ? x->of->at
                 : x->once ? x->memory.p
                           : (x->planned ? a->e->base : (char *)a->r->operands.p) + x->offset;
-        x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
+        x->base = rt_staging_base(a, x);
     }
     for (int64_t i = 0; i < d->n_returned; i++) {
         RtSent *x = &d->returned[i];
         if (!x->of && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, rt_sent_bytes(x), what, st));
-        x->at = x->base = x->of ? x->of->at : x->memory.p;
+        x->at = x->of ? x->of->at : x->memory.p;
+        x->base = rt_staging_base(a, x);
     }
     return RT_OK;
 }
@@ -546,8 +548,8 @@ static void link_in(RtPack *p, int64_t *head, int64_t i)
     *link = i;
 }
 
-/* Operands of each run: those for which there is planned memory that no value has meanwhile lie there, the largest first;
-   the others lie in memory of their own. */
+/* Operands of each run: those for which there is planned memory of the host that no value has meanwhile lie there, the
+   largest first; the others lie in memory of their own. */
 static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
 {
     const RtExec *e = a->e;
@@ -559,7 +561,7 @@ static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
     RtPack *own = p + n_slots + n;
     for (int64_t i = n_slots; i < n_slots + n; i++) {
         p[i].at = rt_pack_gap(p, head, &p[i]);
-        x[i - n_slots]->planned = p[i].at + p[i].bytes <= e->arena_bytes;
+        x[i - n_slots]->planned = !across_is_there(a) && p[i].at + p[i].bytes <= e->arena_bytes;
         x[i - n_slots]->offset = p[i].at;
         if (x[i - n_slots]->planned) link_in(p, &head, i);
         else own[n_own++] = p[i];
@@ -608,7 +610,7 @@ static RtCode fill_args(RtAcross *a, RtDivided *d, RtStatus *st)
         const RtStepArg *arg = &a->e->model->step_args[x->call->first_arg + k];
         bool known;
         void *p = arg->is_buffer ? stand_in(a, d, arg->buffer, &known) : NULL;
-        if (p) x->args[k].p = p;
+        if (p) x->args[k].p = rt_staging_table(a, d, p);
         else if (!arg->is_buffer) x->args[k].i = count_arg(a, d, &arg->count);
     }
     return RT_OK;
@@ -657,7 +659,9 @@ static RtCode gather_results(RtAcross *a, const RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < d->n_results; i++) {
         int64_t w = across_row_bytes(a, d->results[i]);
         for (int q = 0; q < a->r->n; q++) bytes[q] = (d->bounds[q + 1] - d->bounds[q]) * w;
-        RT_TRY(rt_peers_gather(a->r->peers, a->results_site, NULL, bytes, a->e->buffers[d->results[i]], st));
+        RT_TRY(rt_staging_fetch(a, d->results[i], d->from, d->to - d->from, st));
+        RT_TRY(rt_peers_gather(a->r->peers, a->results_site, NULL, bytes, rt_staging_rows(a, d->results[i]), st));
+        RT_TRY(rt_staging_store(a, d->results[i], 0, d->bounds[a->r->n], st));
     }
     return RT_OK;
 }
@@ -698,7 +702,8 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
     assert(d->own || x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
-    if (a->overlap) rt_overlap_iterate(a, d->step, d->from, d->to);
+    if (a->staging) rt_cuda_begin_iterations(a->e, d->step, d->from, d->to);
+    else if (a->overlap) rt_overlap_iterate(a, d->step, d->from, d->to);
     else rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
 }
 
@@ -715,15 +720,23 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
             continue;
         }
         if (x->rows) ship.out = (int64_t *)x->rows;
-        RT_TRY(rt_ship_run_pieces(a->r, &ship, a->operands_site, a->e->buffers[x->buffer], x->at, x->row_bytes,
+        if (across_links(a) && !x->once) {
+            RT_TRY(rt_staging_link(a, x->buffer, &ship, x, a->operands_site, st));
+            continue;
+        }
+        RT_TRY(rt_staging_fetch_sent(a, x->buffer, &ship, st));
+        RT_TRY(rt_ship_run_pieces(a->r, &ship, a->operands_site, rt_staging_rows(a, x->buffer), x->at, x->row_bytes,
                                   x->piece_bytes, across_room(a), st));
+        RT_TRY(rt_staging_store_operand(a, x, st));
         x->there = x->once;
     }
     rt_divided_iterate(a, d);
     for (int64_t i = 0; i < d->n_returned; i++) {
         const RtSent *x = &d->returned[i];
-        RT_TRY(rt_ship_run(a->r, x->ship, a->results_site, x->at, a->e->buffers[x->buffer], x->row_bytes,
+        RT_TRY(rt_staging_fetch_operand(a, x, st));
+        RT_TRY(rt_ship_run(a->r, x->ship, a->results_site, x->at, rt_staging_rows(a, x->buffer), x->row_bytes,
                            across_room(a), st));
+        RT_TRY(rt_staging_store_got(a, x->buffer, x->ship, st));
     }
     if (!d->merges) return gather_results(a, d, st);
     for (int64_t i = 0; i < d->n_results; i++) RT_TRY(rt_merge_run(a, d, i, st));

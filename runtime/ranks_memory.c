@@ -28,11 +28,12 @@ static void add_divided(const RtAcross *a, const RtDivided *d, RtAcrossBytes *ou
 void rt_across_bytes(const RtAcross *a, RtAcrossBytes *out)
 {
     *out = (RtAcrossBytes){.room = a->room_bytes, .operands = a->operand_bytes};
+    rt_staging_bytes(a, &out->staged, &out->device);
     for (int64_t i = 0; i < a->n_exchanges; i++) out->tables += ship_bytes(&a->exchanges[i].ship);
     for (int64_t i = 0; i < a->n_divided; i++) add_divided(a, &a->divided[i], out);
     for (int64_t b = 0; b < a->e->program->n_buffers; b++) {
         const RtBuffer *x = across_buffer(a, b);
-        if (x->kind != RT_BUF_STRIP) continue;
+        if (x->kind != RT_BUF_STRIP || a->staging) continue;
         out->tables += rt_count_value(a->e->graph, &x->rows, RT_READ) * across_row_bytes(a, b);
     }
 }

@@ -302,6 +302,14 @@ static RtCode backward(const Summed *x, const Stage *s, int k, char *out, char *
     return rt_peers_exchange(r->peers, x->a->results_site, out, bytes[0], sums + begin * x->each, bytes[1], st);
 }
 
+/* Sums of w bytes of the blocks of this process's own rows, into the first of them. */
+static void merge_own(const Summed *x, char *sums, int64_t w)
+{
+    for (int64_t near = 1; near < x->d->to; near *= 2)
+        for (int64_t k = 0; k + near < x->d->to; k += 2 * near)
+            merge(x->how, x->elem, sums + k * w, sums + (k + near) * w, x->n);
+}
+
 RtCode rt_merge_run(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st)
 {
     Stage s[STAGES];
@@ -309,21 +317,14 @@ RtCode rt_merge_run(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st)
     Room room = room_of(&x);
     int64_t first = d->bounds[a->r->rank], w = across_row_bytes(a, d->results[i]);
     int n = stages_of(a->r->n, s);
-    char *sums = a->e->buffers[d->results[i]], *out = across_room(a), *in = out + room.out, *work = in + room.in;
+    bool total = across_def(a, d->step)->work == RT_TOTALS;
+    char *sums = rt_staging_rows(a, d->results[i]), *out = across_room(a), *in = out + room.out, *work = in + room.in;
+    RT_TRY(rt_staging_fetch(a, d->results[i], 0, d->to, st));
+    if (d->own && total) merge_own(&x, sums, w);
     for (int64_t k = first; k < d->bounds[a->r->rank + 1]; k++) push(&x, (Head){k, k + 1, sums + (k - first) * w});
     for (int k = 0; k < n; k++) RT_TRY(forward(&x, &s[k], out, in, work + k % 2 * room.work, st));
     assert(x.n_heads == 1 && x.heads[0].to == d->n_units);
     memmove(sums + x.from * x.each, x.heads[0].at, (size_t)((x.to - x.from) * x.each));
     for (int k = n; k-- > 0 && x.sliced;) RT_TRY(backward(&x, s, k, out, sums, st));
-    return RT_OK;
-}
-
-void rt_merge_own(const RtAcross *a, const RtDivided *d, int64_t i)
-{
-    Summed x = summed(a, d, i);
-    char *sums = a->e->buffers[d->results[i]];
-    int64_t w = across_row_bytes(a, d->results[i]);
-    for (int64_t near = 1; near < d->to; near *= 2)
-        for (int64_t k = 0; k + near < d->to; k += 2 * near)
-            merge(x.how, x.elem, sums + k * w, sums + (k + near) * w, x.n);
+    return rt_staging_store(a, d->results[i], 0, total ? 1 : d->to, st);
 }

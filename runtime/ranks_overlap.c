@@ -8,6 +8,7 @@
    Iterations of a step do not know of one another, so no bit depends on their order. Which steps something travels behind and
    before follows from the program alone: all processes begin it in the same order. */
 #include "runtime/clock.h"
+#include "runtime/cuda.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -257,7 +258,7 @@ RtCode rt_overlap_make(RtAcross *a, RtStatus *st)
 RtCode rt_overlap_bind(RtAcross *a, RtStatus *st)
 {
     RtOverlap *o = a->overlap;
-    for (int64_t i = 0; o && i < o->n_steps; i++)
+    for (int64_t i = 0; o && !a->staging && i < o->n_steps; i++) /* a device computes whole steps */
         if (!o->orders[i].block.p) RT_TRY(order_step(a, o, i, st));
     return RT_OK;
 }
@@ -278,8 +279,10 @@ static char *room_of(const RtAcross *a, const Transit *t) { return (char *)a->r-
 
 static RtCode begin(RtAcross *a, Transit *t, RtStatus *st)
 {
-    RT_TRY(
-        rt_ship_begin(a->r, &t->ship, t->site, a->e->buffers[t->buffer], t->row_bytes, room_of(a, t), &t->flight, st));
+    if (across_links(a)) return t->sent ? RT_OK : rt_staging_link(a, t->buffer, &t->ship, NULL, t->site, st);
+    RT_TRY(rt_staging_fetch_sent(a, t->buffer, &t->ship, st));
+    RT_TRY(rt_ship_begin(a->r, &t->ship, t->site, rt_staging_rows(a, t->buffer), t->row_bytes, room_of(a, t),
+                         &t->flight, st));
     t->flies = true;
     a->overlap->flying++;
     return RT_OK;
@@ -287,11 +290,12 @@ static RtCode begin(RtAcross *a, Transit *t, RtStatus *st)
 
 static RtCode finish(RtAcross *a, Transit *t, RtStatus *st)
 {
-    void *from = a->e->buffers[t->buffer];
+    char *from = rt_staging_rows(a, t->buffer);
     t->flies = false;
     a->overlap->flying--;
-    return rt_ship_finish(a->r, &t->ship, t->flight, from, t->sent ? t->sent->at : from, t->row_bytes, room_of(a, t),
-                          st);
+    RT_TRY(
+        rt_ship_finish(a->r, &t->ship, t->flight, from, t->sent ? t->sent->at : from, t->row_bytes, room_of(a, t), st));
+    return t->sent ? rt_staging_store_operand(a, t->sent, st) : rt_staging_store_got(a, t->buffer, &t->ship, st);
 }
 
 /* Rows that peers own and the step reads. */
@@ -387,7 +391,8 @@ RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st)
     int64_t at = 0;
     if (!order->block.p) {
         RT_TRY(finish_rows(a, step, st));
-        if (!a->overlap->flying) rt_exec_run_step(a->e, step);
+        if (a->staging) rt_cuda_begin_step(a->e, step);
+        else if (!a->overlap->flying) rt_exec_run_step(a->e, step);
         else rt_overlap_iterate(a, step, 0, a->e->steps[step].extent);
         return begin_all(a, step, st);
     }
@@ -407,7 +412,11 @@ RtCode rt_overlap_end(RtAcross *a, RtStatus *st) { return finish_rows(a, a->e->p
 
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st)
 {
-    for (int64_t i = 0; i < a->overlap->n_transits; i++)
-        if (a->overlap->transits[i].sent == x) return finish(a, &a->overlap->transits[i], st);
+    for (int64_t i = 0; i < a->overlap->n_transits; i++) {
+        Transit *t = &a->overlap->transits[i];
+        if (t->sent != x) continue;
+        /* its memory is free from this step on */
+        return across_links(a) ? rt_staging_link(a, t->buffer, &t->ship, x, t->site, st) : finish(a, t, st);
+    }
     return RT_OK;
 }

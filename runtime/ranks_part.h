@@ -19,8 +19,9 @@ typedef struct RtSent {
     /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in RtRanks.operands */
     bool planned;
     int64_t offset;
-    RtBlock memory;  /* of what is sent once */
-    char *at, *base; /* of the first row, and of the row that kernels call 0 */
+    RtBlock memory;   /* of what is sent once */
+    char *at, *base;  /* of the first row, and of the row that kernels call 0, on a device there */
+    int64_t there_at; /* on a device: where it lies for kernels (ranks_staging.c) */
 } RtSent;
 
 /* A step over all rows of a space whose work is shared by its iterations: blocks of a total, or rows of a column sum. */
@@ -80,6 +81,7 @@ typedef struct RtAcross {
     struct RtPolicyRun *policy; /* NULL: rows travel as the exchanges say */
     struct RtOverlap *overlap;  /* NULL: nothing is computed while rows travel */
     int64_t room_free;          /* of the room, where nothing in flight lies */
+    struct RtStaging *staging;  /* NULL: steps run on this CPU */
 } RtAcross;
 
 static inline const RtStep *across_def(const RtAcross *a, int64_t i)
@@ -112,6 +114,9 @@ static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
 {
     return across_buffer(a, b)->width * rt_elem_bytes(across_buffer(a, b)->elem);
 }
+
+/* Whether steps run on a device, also where a plan opens none. */
+static inline bool across_is_there(const RtAcross *a) { return a->e->options.device || a->e->options.on_device; }
 
 RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
@@ -149,9 +154,8 @@ int rt_merge_rounds(const RtAcross *a, const RtDivided *d, int64_t i);
 int64_t rt_merge_bytes(const RtAcross *a, const RtDivided *d, int64_t i); /* of the sum */
 bool rt_merge_is_back(const RtAcross *a, const RtDivided *d, int64_t i, int round);
 int64_t rt_merge_elements(const RtAcross *a, const RtDivided *d, int64_t i, int round, int to);
-/* The sums of this process's blocks, at the first of them: where it makes whole sums of its own rows. */
-void rt_merge_own(const RtAcross *a, const RtDivided *d, int64_t i);
-/* The first row of the i-th result, of all units. */
+/* The first row of the i-th result, of all units; where processes make whole sums of their own rows, from those of
+   their blocks. */
 RtCode rt_merge_run(RtAcross *a, const RtDivided *d, int64_t i, RtStatus *st);
 
 /* The policy of r->policy, where a is a step of training. Called by all processes together. */
@@ -202,3 +206,30 @@ RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st);
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st);
 /* So many more things are on their way that this module did not begin: steps run in pieces. */
 void rt_overlap_flies(RtAcross *a, int more);
+
+/* ---- on a device: what travels is staged in memory of the host (ranks_staging.c) ---- */
+
+typedef struct RtStaging RtStaging;
+/* Once it is known what travels; does nothing where steps run on this CPU, as all of these. */
+RtCode rt_staging_make(RtAcross *a, RtStatus *st);
+void rt_staging_bytes(const RtAcross *a, int64_t *host, int64_t *device); /* that it takes beside the planned memory */
+RtCode rt_staging_bind(RtAcross *a, RtStatus *st);                        /* takes them */
+void rt_staging_free(RtAcross *a);
+/* Of a buffer whose rows travel: where processes send them from and receive them. On this CPU the buffer itself. */
+char *rt_staging_rows(const RtAcross *a, int64_t buffer);
+/* Where kernels have row 0 of an operand, and a table of d's; on this CPU where the host has it. */
+char *rt_staging_base(const RtAcross *a, const RtSent *x);
+void *rt_staging_table(const RtAcross *a, const RtDivided *d, void *table);
+/* Rows [first, first + n) of a buffer from the device, once steps that were begun are done; and to it. */
+RtCode rt_staging_fetch(const RtAcross *a, int64_t buffer, int64_t first, int64_t n, RtStatus *st);
+RtCode rt_staging_store(const RtAcross *a, int64_t buffer, int64_t first, int64_t n, RtStatus *st);
+/* Those that a ship takes, with others between them; and those that it has brought: of an exchange, or of RtDivided.back. */
+RtCode rt_staging_fetch_sent(const RtAcross *a, int64_t buffer, const RtShip *s, RtStatus *st);
+RtCode rt_staging_store_got(const RtAcross *a, int64_t buffer, const RtShip *s, RtStatus *st);
+RtCode rt_staging_store_operand(const RtAcross *a, const RtSent *x, RtStatus *st);
+RtCode rt_staging_fetch_operand(const RtAcross *a, const RtSent *x, RtStatus *st); /* values that are sent back */
+/* Whether what travels in each run goes from device to device; then this is begun in place of all of the above, behind the
+   steps that were, and before those that will be: rows of a buffer to itself, or, where x is one, to that operand. */
+static inline bool across_links(const RtAcross *a) { return a->staging && a->r->nccl; }
+RtCode rt_staging_link(const RtAcross *a, int64_t buffer, const RtShip *s, const RtSent *x, int site, RtStatus *st);
+RtCode rt_staging_settle(const RtAcross *a, RtStatus *st); /* until all of that is over */

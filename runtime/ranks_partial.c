@@ -83,11 +83,11 @@ void rt_partial_bind(RtAcross *a, RtDivided *d)
                    c->space == a->e->model->maps[s->under].from) {
             x->args[k].i = d->n_rows;
         } else if (along) {
-            x->args[k].p = d->image_at[b->ref];
+            x->args[k].p = rt_staging_table(a, d, d->image_at[b->ref]);
         } else if (s->work == RT_SUMS && b && b->ref == s->under && b->kind == RT_BUF_MAP_ROWS) {
-            x->args[k].p = d->row_starts;
+            x->args[k].p = rt_staging_table(a, d, d->row_starts);
         } else if (s->work == RT_SUMS && b && b->ref == s->under && b->kind == RT_BUF_MAP_LIST) {
-            x->args[k].p = d->elements;
+            x->args[k].p = rt_staging_table(a, d, d->elements);
         }
     }
 }
@@ -95,9 +95,6 @@ void rt_partial_bind(RtAcross *a, RtDivided *d)
 RtCode rt_partial_run(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     rt_divided_iterate(a, d);
-    for (int64_t i = 0; i < d->n_results; i++) {
-        if (across_def(a, d->step)->work == RT_TOTALS) rt_merge_own(a, d, i);
-        RT_TRY(rt_merge_run(a, d, i, st));
-    }
+    for (int64_t i = 0; i < d->n_results; i++) RT_TRY(rt_merge_run(a, d, i, st));
     return RT_OK;
 }

@@ -387,7 +387,7 @@ static RtCode take_strips(RtAcross *a, RtStatus *st)
     RT_TRY(rt_alloc(&a->strips, p->n_buffers, sizeof *a->strips, what, st));
     for (int64_t b = 0; b < p->n_buffers; b++) {
         const RtBuffer *x = across_buffer(a, b);
-        if (x->kind != RT_BUF_STRIP || a->e->options.plan_only) continue;
+        if (x->kind != RT_BUF_STRIP || a->e->options.plan_only || across_is_there(a)) continue;
         int64_t rows = rt_count_value(a->e->graph, &x->rows, RT_READ);
         RT_TRY(rt_block_alloc(&a->strips[b], rt_size_plus(64, rows, across_row_bytes(a, b)), what, st));
     }
@@ -418,6 +418,7 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
         if (bytes > a->room_bytes) a->room_bytes = bytes;
     }
     if (!code) code = rt_overlap_make(a, st);
+    if (!code) code = rt_staging_make(a, st);
     for (int64_t b = 0; k.blocks && b < p->n_buffers; b++) rt_block_free(&k.blocks[b]);
     free(k.blocks);
     free(k.wanted);
@@ -430,6 +431,7 @@ void rt_across_free(RtAcross *a)
 {
     if (!a) return;
     rt_policy_free(a);
+    rt_staging_free(a);
     rt_overlap_free(a->overlap);
     rt_block_free(&a->r->room); /* what runs before training needs more of it than training, perhaps */
     rt_block_free(&a->r->operands);

@@ -1,4 +1,5 @@
 /* A program that processes share: its steps in order, and what travels between them (see ranks.h). */
+#include "runtime/cuda.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <stdio.h>
@@ -150,6 +151,15 @@ static RtCode predict(RtAcross *a, RtStatus *st)
     return RT_OK;
 }
 
+static RtCode exchange_at_once(RtAcross *a, const RtExchange *x, RtStatus *st)
+{
+    char *rows = rt_staging_rows(a, x->buffer);
+    if (across_links(a)) return rt_staging_link(a, x->buffer, &x->ship, NULL, x->site, st);
+    RT_TRY(rt_staging_fetch_sent(a, x->buffer, &x->ship, st));
+    RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, across_room(a), st));
+    return rt_staging_store_got(a, x->buffer, &x->ship, st);
+}
+
 static RtCode run_all(RtAcross *a, RtStatus *st)
 {
     int64_t exchange = a->n_exchanges, divided = 0; /* exchanges are listed from the last */
@@ -157,24 +167,25 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
     RT_TRY(predict(a, st));
     RT_TRY(grow(&a->r->room, a->room_bytes, st));
     RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
+    if (a->staging) rt_cuda_begin(a->e);
     if (a->overlap) RT_TRY(rt_overlap_begin(a, -1, st));
     for (int64_t i = -1; i < a->e->program->n_steps; i++) {
         if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i) {
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
             if (a->overlap) RT_TRY(rt_overlap_begin(a, i, st));
         } else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
+        else if (i >= 0 && a->staging) rt_cuda_begin_step(a->e, i);
         else if (i >= 0) rt_exec_run_step(a->e, i);
         if (a->policy) RT_TRY(rt_policy_after(a, i, st));
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {
             const RtExchange *x = &a->exchanges[--exchange];
-            void *rows = a->e->buffers[x->buffer];
             if (a->policy) RT_TRY(rt_policy_run(a, exchange, st));
-            else if (!a->overlap)
-                RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, across_room(a), st));
+            else if (!a->overlap) RT_TRY(exchange_at_once(a, x, st));
         }
     }
     assert(!exchange && divided == a->n_divided);
-    return a->overlap ? rt_overlap_end(a, st) : RT_OK;
+    if (a->overlap) RT_TRY(rt_overlap_end(a, st));
+    return rt_staging_settle(a, st);
 }
 
 static void across_run(RtAcross *a)
@@ -187,6 +198,7 @@ static void across_run(RtAcross *a)
 static RtCode across_bind(RtAcross *a, RtStatus *st)
 {
     if (!a->travels) RT_TRY(list_all(a, st));
+    RT_TRY(rt_staging_bind(a, st));
     RT_TRY(rt_overlap_bind(a, st));
     a->ran = false;
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);

@@ -1,6 +1,7 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/nccl.h"
 #include "runtime/setup.h"
 #include <errno.h>
 #include <sched.h>
@@ -141,8 +142,8 @@ static RtCode load_device(const RtCli *c, RtSession *s, const char *programs)
 {
     if (!s->device || c->command == CMD_PLAN) return RT_OK;
     s->exec.device = s->device;
-    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, false,
-                        &s->room, c->st);
+    if (c->command == CMD_BENCH) programs = RT_BENCH_PROGRAMS;
+    return rt_cli_ranks_agree(c, rt_cuda_load(s->device, s->data.graph, programs, false, &s->room, c->st));
 }
 
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program)
@@ -192,6 +193,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
                    : mode == RT_BLAS_ON ? &rt_cuda_blas
                                         : NULL;
     if (!code) code = load_device(c, s, o->programs);
+    if (!code) code = rt_cli_ranks_nccl(c, s);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
     if (code) rt_session_close(s);
@@ -207,6 +209,7 @@ void rt_session_close(RtSession *s)
     rt_data_free(&s->data);
     rt_part_free(&s->part);
     rt_blas_close(&s->blas);
+    rt_nccl_close(s->nccl);
     rt_cuda_free(s->device);
     *s = (RtSession){0};
 }

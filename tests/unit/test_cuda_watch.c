@@ -212,6 +212,10 @@ int main(void)
     rt_cuda_watch_array(w.watch, (uintptr_t)y, sizeof y, NULL);
     test_outside(&w, "touches 4 bytes at byte 64 of an array of 64", "one_for_all",
                  (RtArg[]){{.p = x}, {.p = y}, {.i = 17}}, 17);
+    rt_cuda_watch_forget(w.watch);
+    rt_cuda_watch_rows(w.watch, (uintptr_t)x, (uintptr_t)(x + 16), 64, NULL); /* row 0 is not there, row 1 is */
+    rt_cuda_watch_array(w.watch, (uintptr_t)y, sizeof y, NULL);
+    test_outside(&w, "touches 4 bytes", "one_by_one", (RtArg[]){{.p = x}, {.p = y}, {.i = 2}}, 2);
     test_outside(&w, "touches 4 bytes before all arrays", "one_by_one", (RtArg[]){{.i = 64}, {.p = y}, {.i = 1}}, 1);
     cuda_module_free(&w.cuda);
     rt_cuda_watch_free(w.watch);

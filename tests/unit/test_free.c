@@ -14,6 +14,7 @@
 #include "runtime/gnnrt.h"
 #include "runtime/graph_path.h"
 #include "runtime/json.h"
+#include "runtime/nccl.h"
 #include "runtime/nonzeros.h"
 #include "runtime/order.h"
 #include "runtime/peers.h"
@@ -44,12 +45,14 @@ static void test_created(void)
     rt_cuda_free(NULL);
     rt_cuda_watch_free(NULL);
     rt_graph_free(NULL);
+    rt_nccl_close(NULL);
     rt_peers_close(NULL);
     rt_ranks_free(NULL);
     rt_across_free(NULL);
     rt_policy_free(NULL);
     rt_overlap_free(NULL);
     rt_sample_free(NULL);
+    rt_staging_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
     gnnrt_model_free(NULL);
