@@ -134,7 +134,7 @@ def reopen(rival, job, dump, allowed):
 
 
 def take_turns(us, rivals, modes, limit, iters):
-    """Best times: each rival's in its cells, ours returned as {mode: {ms, runs, arena, peak, predicted, savings}}. Each side has one turn
+    """Best times: each rival's in its cells, ours returned as {mode: {ms, runs, arena, grown, predicted, savings}}. Each side has one turn
     of `iters` runs a round; every other round goes the other way."""
     cells = {}
     for n in range(limit.rounds):

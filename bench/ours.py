@@ -63,11 +63,11 @@ class Ours:
         return out
 
     def time(self, iters):
-        """{mode: {ms, arena, peak, savings}}: the best of `iters`, bytes of the arena and with results and cotangents, and what `bench`
-        says that a run reads sparse, has computed once, and leaves out."""
+        """{mode: {ms, arena, grown, savings}}: the best of `iters`, bytes of the arena and of all that a run takes beyond inputs, parameters
+        and cotangents, and what `bench` says that a run reads sparse, has computed once, and leaves out."""
         text = call([self.out, "bench", "--data", self.data, "--iters", iters, "--threads", self.threads, "--json"] + self.on())
         got = json.loads(text)
-        return {mode: {"ms": g["min_ms"], "arena": g["arena_bytes"], "peak": g["peak_bytes"],
+        return {mode: {"ms": g["min_ms"], "arena": g["arena_bytes"], "grown": g["grown_bytes"],
                        "savings": {k: g[k] for k in ("reads_sparse", "computed_once", "left_out")}}
                 for mode, g in ((mode, got[name]) for mode, name in MODES.items() if name in got)}
 

@@ -94,9 +94,9 @@ def memory_table(doc):
         least = [r["cells"]["grad"]["peak_bytes"] for r in row["peers"].values()
                  if contest.counts(row, r) and "peak_bytes" in r.get("cells", {}).get("grad", {})]
         body.append([name, "%.1f" % arena, "<= %d" % goal if goal else "", verdict(-arena, -goal) if goal else "",
-                     "%.1f" % node_tensors(doc, row, own["peak"]),
+                     "%.1f" % node_tensors(doc, row, own["grown"]),
                      "%.1f" % node_tensors(doc, row, min(least)) if least else "-"])
-    return table(["layer", "ours, beyond inputs and outputs", "goal", "", "ours with results, gradients, cotangent",
+    return table(["layer", "ours, beyond inputs and outputs", "goal", "", "ours with results and gradients",
                   "least of the peers (VmHWM growth)"], body)
 
 
@@ -168,7 +168,7 @@ def width_table(doc):
 
 
 def typed_table(doc):
-    """Layers on edges and nodes of several kinds; memory of forward and backward: ours with results and cotangents, the peer's growth."""
+    """Layers on edges and nodes of several kinds; memory of forward and backward (README.md, "Memory")."""
     body, ratios, room = [], {mode: [] for mode, _ in MODES}, []
     for (layer, graph), row in named(doc, "typed"):
         cells = [layer, graph]
@@ -176,7 +176,7 @@ def typed_table(doc):
             r = contest.ratio(row, mode)
             ratios[mode] += [r] if r else []
             cells += [ms(row["ours"][mode]["ms"])] + rival_cells(row, mode) + [verdict(r, rows.TYPED_GOALS["least"])]
-        b, own = contest.best(row, "grad"), row["ours"]["grad"]["peak"]
+        b, own = contest.best(row, "grad"), row["ours"]["grad"]["grown"]
         share = b[1].get("peak_bytes", 0) / own if b else None
         room += [share] if share else []
         body.append(cells + ["%.0f" % (own / 1e6), "%.0f" % (b[1]["peak_bytes"] / 1e6) if share else "-", times(share),

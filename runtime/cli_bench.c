@@ -27,7 +27,7 @@ typedef struct Times {
     double *least; /* [n_steps] ns of the quickest run of each */
     double *once;  /* [n_steps] ns of one run */
     double min_ms, median_ms;
-    int64_t peak;
+    int64_t grown, peak;  /* bytes: of a run alone; and with cotangents, parameters and optimiser state */
     RtCudaCounts *counts; /* [n_steps] with --count; else NULL */
 } Times;
 
@@ -44,7 +44,7 @@ static RtCode draw_cotangents(Bench *b, RtExec *e)
     int64_t forward = rt_program_find(m, "forward"), total = 0;
     for (int64_t i = 0; i < e->n_cotangents; i++) {
         const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
-        total = rt_size_plus(total, rt_size(e->graph->spaces[r->space].count, r->width), 8);
+        total = rt_size_plus(total, rt_size(e->graph->spaces[r->space].count, r->width), rt_dtype_bytes(r->dtype));
         total = rt_size_plus(total, 2, 64);
     }
     rt_block_free(&b->cotangents);
@@ -59,7 +59,7 @@ static RtCode draw_cotangents(Bench *b, RtExec *e)
             else if (r->dtype == RT_F32) ((float *)(void *)at)[k] = (float)v;
         }
         e->cotangents[i] = at;
-        at += (n * 8 + 127) / 64 * 64;
+        at += (n * rt_dtype_bytes(r->dtype) + 127) / 64 * 64;
     }
     return RT_OK;
 }
@@ -171,8 +171,9 @@ static void print_device(const Bench *b, const RtExec *e, int64_t step, const Rt
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
-           "\"arena_bytes\": %lld, ",
-           b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak, (long long)e->arena_bytes);
+           "\"grown_bytes\": %lld, \"arena_bytes\": %lld, ",
+           b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak, (long long)t->grown,
+           (long long)e->arena_bytes);
     rt_cli_print_savings(e, true);
     printf(", \"kernels\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) {
@@ -236,9 +237,9 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
         code = rt_exec_results(e, b->c->st);
     }
     if (!code) {
-        t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) +
-                 (int64_t)(e->own_results.bytes + b->cotangents.bytes) + trained_bytes(&b->s->data.tensors) +
-                 rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
+        t.grown = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) + (int64_t)e->own_results.bytes +
+                  rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
+        t.peak = t.grown + (int64_t)b->cotangents.bytes + trained_bytes(&b->s->data.tensors);
         (b->json ? print_json : print_text)(b, name, e, &t);
         b->first = false;
     }

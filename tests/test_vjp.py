@@ -88,13 +88,14 @@ def steps(*options):
     box.must(box.gnnc, "build", "plain.gnn", "--set", "F=%d" % toy.FEATURES, "--cpu=native", "-o", exe, *options)
     timed = json.loads(box.must(exe, "bench", "--data", "data", "--iters", "1", "--json").out)["grad"]
     planned = json.loads(box.must(exe, "plan", "--data", "data", "--json").out)["vjp"]
-    return [k["name"] for k in timed["kernels"]], [s["name"] for s in planned["steps"]], timed["peak_bytes"]
+    return [k["name"] for k in timed["kernels"]], [s["name"] for s in planned["steps"]], timed["peak_bytes"], timed["peak_bytes"] - timed["grown_bytes"]
 
 
 forward, backward = "reduce_sum edge.dst [F]", "reduce_sum edge.src [F]"
-(timed, planned, peak), (alone, _, least) = steps(), steps("--vjp=gradients")
+(timed, planned, peak, given), (alone, _, least, _) = steps(), steps("--vjp=gradients")
 wrong = (timed, planned) if len(timed) != 2 or timed != planned or len(alone) != 1 or set(alone) >= set(timed) else ""
 box.report("grad_computes_the_outputs", wrong)
 box.report("grad_holds_the_outputs", not 0 <= peak - least - toy.NODES * toy.FEATURES * 4 < 256 and (peak, least))
+box.report("grown_leaves_out_the_cotangents", not 0 <= given - toy.NODES * toy.FEATURES * 4 < 256 and given)
 box.refuses("unknown", [box.gnnc, "build", "plain.gnn", "--vjp=both"], 1, "E0612", "gradients or joint")
 box.close()

@@ -67,6 +67,14 @@ PROGRAMS = {
 """, "--set=F=8"),
     "jk": (TRAINED % ("  c1 = gcn(O = 8)\n  c2 = gin(O = 8)\n  l = linear(O = C)\n  a = relu(c1(x))\n  b = relu(c2(a))\n"
                       "  return l(beside(a, b))"), SIZES),
+    # values of the results' size, two at a time
+    "long": ("""model net(x: node[F]) -> node[F] {
+  a = tanh(sum_in(x.src))
+  b = sin(sum_out(a.dst))
+  c = tanh(sum_in(b.src * a.dst))
+  return sum_in(exp(c).src)
+}
+""", "--set=F=8"),
     "moments": (TRAINED % ("  m = mean_in(x.src)\n  v = mean_in(square(x.src - m.dst))\n  w = max_in(tanh(x.src * v.dst))\n"
                            "  return linear(cat(m, v, w), O = C)"), SIZES),
     "one": (TRAINED % "  c = gcn(O = C)\n  return c(x)", SIZES),
@@ -97,6 +105,8 @@ PLAN_FAULTS = [
     ("passes/plan/connect.c", "            t.apart = false;\n", "", "gat_example"),
     ("passes/plan/connect.c", "        } else if (t.apart) {\n            skipped++;\n        } else {\n            break;\n        }", "        } else {\n            skipped++;\n        }", "gat_example"),
     ("passes/plan/connect.c", "((PlanChain){head, x.n, strip})", "((PlanChain){head, x.n + (last < c->p->steps.n), strip})", "gcn_example"),
+    ("passes/plan/memplan.c", "b->last >= result->first ||", "b->first >= result->first ||", "behind"),
+    ("passes/plan/memplan.c", "if (other->guest && other->ref == result->ref && live_together(other, b)) return false;", "(void)other;", "long"),
     # takeover
     ("passes/plan/takeover.c", "    t->fixed[u] = true;\n", "", "pna"),
     ("passes/plan/takeover.c", " || t->fixed[u] || t->last[u] != position)\n", " || t->fixed[u])\n", "gcn_example"),

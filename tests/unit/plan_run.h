@@ -195,6 +195,19 @@ static inline void plan_run_slots(PlanRun *r)
     for (uint32_t i = 0; i < n && !r->alloc; i++) r->slots[i] = base + places[i].at;
 }
 
+/* Buffer of result `index`: the caller's, or the tensor it updates. UINT32_MAX if no step touches it. */
+static inline uint32_t plan_run_result(const PlanRun *r, uint32_t index)
+{
+    const IrResult *result = &r->plan->module->funcs.data[r->prog->func]->results.data[index];
+    for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
+        const PlanBuffer *b = &r->prog->buffers.data[i];
+        if (result->tensor == IR_NONE ? b->kind == PLAN_RESULT && !b->guest && b->ref == index
+                                      : b->kind == PLAN_TENSOR && b->ref == result->tensor)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
 /* NULL, or what went wrong. Results are then read with plan_run_result. */
 static inline const char *plan_run(PlanRun *r)
 {
@@ -202,24 +215,15 @@ static inline const char *plan_run(PlanRun *r)
     r->elems = ARENA_ARRAY(r->arena, int64_t, r->prog->buffers.n + 1);
     plan_run_slots(r);
     for (uint32_t i = 0; i < r->prog->buffers.n; i++) plan_run_buffer(r, i);
+    for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
+        const PlanBuffer *b = &r->prog->buffers.data[i];
+        if (b->guest) r->data[i] = r->data[plan_run_result(r, b->ref)];
+    }
     for (uint32_t i = 0; i < r->prog->steps.n; i++) {
         const char *why = plan_run_step(r, &r->prog->steps.data[i]);
         if (why) return arena_printf(r->arena, "step %u: %s", i, why);
     }
     return NULL;
-}
-
-/* Buffer of result `index`: the caller's, or the tensor it updates. UINT32_MAX if no step touches it. */
-static inline uint32_t plan_run_result(const PlanRun *r, uint32_t index)
-{
-    const IrResult *result = &r->plan->module->funcs.data[r->prog->func]->results.data[index];
-    for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
-        const PlanBuffer *b = &r->prog->buffers.data[i];
-        if (result->tensor == IR_NONE ? b->kind == PLAN_RESULT && b->ref == index
-                                      : b->kind == PLAN_TENSOR && b->ref == result->tensor)
-            return i;
-    }
-    return UINT32_MAX;
 }
 
 /* Does a compiled value agree with the interpreter's? Beyond the range of f32 anything may overflow. */
