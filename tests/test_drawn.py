@@ -2,7 +2,7 @@
 """Programs drawn at random, as libraries beside torch, which shares nothing with the compiler (tests/drawn). usage: test_drawn.py BUILD
 
 The seeds are fixed; `tests/drawn/run.py --from A --count N` draws others. And a wrong answer is noticed: a result that is off by little.
-Programs with a schema also go through the interpreter, LLVM and C (test_programs), and train on one thread, on three and on the device
+Programs with a schema also go through the interpreter, LLVM, C and the CUDA text (test_programs), and train on one thread, on three and on the device
 that the CPU plays (tests/drawn/targets.py)."""
 import os
 import subprocess
@@ -48,7 +48,7 @@ def with_schemas(run, build):
     import targets
     with tempfile.TemporaryDirectory(prefix="gnnc-drawn-") as box:
         run.write(FILES, run.draw_typed.Typed, box)
-        r = subprocess.run([os.path.join(build, "test_programs"), "files", *[os.path.join(box, f) for f in sorted(os.listdir(box))]],
+        r = subprocess.run([os.path.join(build, "test_programs"), "targets", *[os.path.join(box, f) for f in sorted(os.listdir(box))]],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         print("ok drawn.interpreter" if r.returncode == 0 else "FAIL drawn.interpreter: %s" % r.stdout.decode("utf-8", "replace").replace("\n", " | ")[-3000:], flush=True)
     for seed, why, text in targets.campaign(os.path.join(build, "gnnc"), TRAINED):

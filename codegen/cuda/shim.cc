@@ -9,6 +9,7 @@
    Compiled with -fsanitize=thread, each access to memory calls a function of this text, and no library is linked with. So
    whoever launches a kernel is told what its threads touch, in which turns of which loops (ShimTurn, which the emitter
    puts there), and may refuse it. At -O1 accesses are those of the text. */
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS /* those of C alone: libstdc++'s take longer than many a kernel */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -204,6 +205,18 @@ extern "C" SHIM_UNSEEN void __tsan_read_range(void *p, size_t n)
 extern "C" SHIM_UNSEEN void __tsan_write_range(void *p, size_t n)
 {
     shim_touch(p, (unsigned)n, true, __builtin_return_address(0));
+}
+/* What clang calls in place of those of C. */
+extern "C" SHIM_UNSEEN void *__tsan_memcpy(void *to, const void *from, size_t n)
+{
+    shim_touch(from, (unsigned)n, false, __builtin_return_address(0));
+    shim_touch(to, (unsigned)n, true, __builtin_return_address(0));
+    return memcpy(to, from, n);
+}
+extern "C" SHIM_UNSEEN void *__tsan_memset(void *to, int byte, size_t n)
+{
+    shim_touch(to, (unsigned)n, true, __builtin_return_address(0));
+    return memset(to, byte, n);
 }
 extern "C" SHIM_UNSEEN void __tsan_init() {}
 extern "C" SHIM_UNSEEN void __tsan_func_entry(void *) {}

@@ -3,7 +3,7 @@
 
 usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--typed] [--write DIR]
 A seed says the program, its data and how it is built: f32 or f64, for which CPU and machine, with which passes, with LLVM's optimiser
-or not. --all builds it in every such way. --typed: programs with a schema (draw_typed.py); --write: none is built, each is a file in DIR for `test_programs files`. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
+or not. --all builds it in every such way. --typed: programs with a schema (draw_typed.py); --write: none is built, each is a file in DIR for `test_programs targets`. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
 The last line is `N programs, N wrong, N refused`; refused ones are faults of the generator."""
 import argparse
 import ctypes as C
@@ -126,7 +126,7 @@ def sizes(p):
 
 
 def write(seeds, kind, folder):
-    """A file of each program, behind a line of its sizes, for `test_programs files`."""
+    """A file of each program, behind a line of its sizes, for `test_programs targets`."""
     for p in map(kind, seeds):
         if p.results and not p.refusable():
             with open(os.path.join(folder, "%d.gnn" % p.seed), "w") as f:

@@ -34,6 +34,7 @@ typedef struct Tally {
     int64_t words[N_WORDS];   /* programs whose text has the word of the language */
     /* programs that were compared with themselves, built without what passes plan about memory */
     int64_t apart;
+    int64_t reference, cuda; /* programs that the reference run of kernel IR ran, and the shim */
     /* programs of another form that were compared; results of them that had to have the same bits */
     int64_t changes[8], exact;
     /* results whose old elements were compared, with gradients; elements that pads made infinite */
@@ -616,18 +617,68 @@ static inline const char *program_run(Arena *a, const Program *p, const Reading 
     return why ? why : program_run_one(a, p, how, g, 0, tensors, results);
 }
 
-/* Results of the plan's first function as r's runner of kernels has them (r: what is not said here), or NULL with *why. */
+/* Arguments of a function behind the passes: those of the first oracle, and what was computed once. */
+static inline EvalValue **program_args_behind(Arena *a, const Program *p, const IrFunc *f, const Oracle *o,
+                                              EvalValue **held)
+{
+    const IrFunc *plain = p->plain->funcs.data[0];
+    EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        const IrArg *arg = &f->args.data[i];
+        bool is_held = arg->kind == IR_ARG_TENSOR && p->passed->tensors.data[arg->ref].kind == IR_HELD;
+        if (is_held) args[i] = held[arg->ref];
+        for (uint32_t k = 0; k < plain->args.n && !is_held; k++)
+            if (plain->args.data[k].kind == arg->kind && plain->args.data[k].ref == arg->ref) args[i] = o->args[k];
+    }
+    return args;
+}
+
+/* The world of a module that passes made, with the maps that inputs say; NULL with *why. */
+static inline EvalWorld *program_world_behind(Arena *a, const Program *p, const IrModule *m, const ProgramGraph *g,
+                                              const Oracle *o, const char **why)
+{
+    EvalWorld *w = program_world(a, m, g, why);
+    const IrFunc *plain = p->plain->funcs.data[0];
+    for (uint32_t k = 0; k < plain->args.n && w; k++) {
+        const IrArg *arg = &plain->args.data[k];
+        if (arg->kind == IR_ARG_TENSOR && m->tensors.data[arg->ref].is_map) eval_said_map(w, m, arg->ref, o->args[k]);
+    }
+    return w;
+}
+
+/* What a run left in the buffer of a result. */
+static inline EvalValue *program_value(const PlanRun *r, const IrType *type, uint32_t buffer)
+{
+    EvalValue *v = eval_value_new(r->arena, r->plan->module, r->w, *type);
+    for (int64_t k = 0; v && k < v->rows * v->width; k++)
+        v->v[k] = plan_get(r->prog->buffers.data[buffer].elem, r->data[buffer], k);
+    return v;
+}
+
+/* Results of the plan's first function, behind the functions of what is computed once, as r's runner of kernels has them
+   (r: what is not said here), or NULL with *why. */
 static inline void **program_results(Arena *a, const Program *p, PlanRun r, const Oracle *o, const char **why)
 {
-    uint32_t n = p->plain->funcs.data[0]->results.n;
-    void **got = ARENA_ARRAY(a, void *, n + 1);
-    r.arena = a, r.prog = r.plan->programs.data[0], r.w = o->w, r.args = o->args;
-    r.ahead = (int64_t)(p->seed % 40);
-    *why = plan_run(&r);
-    for (uint32_t i = 0; i < n && !*why; i++) {
-        uint32_t at = plan_run_result(&r, i);
-        if (at == UINT32_MAX) *why = "a result is never written";
-        else got[i] = r.data[at];
+    const IrModule *m = r.plan->module;
+    EvalValue **held = ARENA_ARRAY(a, EvalValue *, m->tensors.n + 1);
+    void **got = NULL;
+    *why = NULL;
+    r.arena = a, r.ahead = (int64_t)(p->seed % 40);
+    r.w = program_world_behind(a, p, m, &p->graph, o, why);
+    for (uint32_t i = 1; i <= r.plan->programs.n && !*why; i++) { /* the first is run last */
+        r.prog = r.plan->programs.data[i % r.plan->programs.n];
+        const IrFunc *f = m->funcs.data[r.prog->func];
+        r.args = program_args_behind(a, p, f, o, held);
+        *why = plan_run(&r);
+        got = ARENA_ARRAY(a, void *, f->results.n + 1);
+        for (uint32_t k = 0; k < f->results.n && !*why; k++) {
+            uint32_t at = plan_run_result(&r, k);
+            if (at == UINT32_MAX) *why = "a result is never written";
+            else got[k] = r.data[at];
+            const IrResult *result = &f->results.data[k];
+            if (!*why && i < r.plan->programs.n)
+                held[result->tensor] = program_value(&r, &f->ops.data[result->value].type, at);
+        }
     }
     return *why ? NULL : got;
 }
@@ -650,33 +701,12 @@ static inline void program_count(Tally *t, const EvalValue *want, int64_t i, dou
     if (error > 0 && e > 0 && isfinite(e)) tally_ratio(t, e, error);
 }
 
-/* Arguments of a function behind the passes: those of the first oracle, and what was computed once. */
-static inline EvalValue **program_args_behind(Arena *a, const Program *p, const IrFunc *f, const Oracle *o,
-                                              EvalValue **held)
-{
-    const IrFunc *plain = p->plain->funcs.data[0];
-    EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
-    for (uint32_t i = 0; i < f->args.n; i++) {
-        const IrArg *arg = &f->args.data[i];
-        bool is_held = arg->kind == IR_ARG_TENSOR && p->passed->tensors.data[arg->ref].kind == IR_HELD;
-        if (is_held) args[i] = held[arg->ref];
-        for (uint32_t k = 0; k < plain->args.n && !is_held; k++)
-            if (plain->args.data[k].kind == arg->kind && plain->args.data[k].ref == arg->ref) args[i] = o->args[k];
-    }
-    return args;
-}
-
 static inline EvalValue **program_second_oracle(Arena *a, const Program *p, const ProgramGraph *g, const Oracle *o)
 {
     const char *why = NULL;
     const IrModule *m = p->passed;
-    EvalWorld *w = program_world(a, m, g, &why);
+    EvalWorld *w = program_world_behind(a, p, m, g, o, &why);
     EvalValue **held = ARENA_ARRAY(a, EvalValue *, m->tensors.n + 1);
-    const IrFunc *plain = p->plain->funcs.data[0];
-    for (uint32_t k = 0; k < plain->args.n && w; k++) {
-        const IrArg *arg = &plain->args.data[k];
-        if (arg->kind == IR_ARG_TENSOR && m->tensors.data[arg->ref].is_map) eval_said_map(w, m, arg->ref, o->args[k]);
-    }
     for (uint32_t i = 1; i < m->funcs.n && w; i++) {
         const IrFunc *f = m->funcs.data[i];
         EvalValue **results = eval_func(a, m, w, f, program_args_behind(a, p, f, o, held), &why);

@@ -188,7 +188,7 @@ int main(void)
     w.module = case_module(w.arena, "tests/kernel/accesses.kir");
     if (!w.module || !w.watch ||
         !cuda_module_build(w.arena, &w.cuda, (const KirKernel *const *)w.module->kernels.data, w.module->kernels.n,
-                           &why)) {
+                           true, &why)) {
         printf("%s\n", why ? why : "no module");
         return 1;
     }

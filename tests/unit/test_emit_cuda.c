@@ -40,7 +40,7 @@ static void test_case_behind(const char *before, const char *name, Case run)
         StrBuf text = {.arena = a};
         strbuf_puts(&text, before);
         emit_cuda_host((const KirKernel *const *)m->kernels.data, NULL, m->kernels.n, &text);
-        bool built = cuda_module_build_text(a, &cuda, strbuf_cstr(&text), &why);
+        bool built = cuda_module_build_text(a, &cuda, strbuf_cstr(&text), false, &why);
         check(built, "%s", why);
         for (unsigned seed = 1; built && seed <= 2; seed++) {
             cuda.seed(seed);
@@ -117,7 +117,7 @@ static void test_random(uint64_t first, unsigned n_files)
         const char *why = NULL;
         uint64_t seed = first + f * PER_FILE;
         for (unsigned i = 0; i < PER_FILE; i++) ks[i] = kir_random(a, seed + i, arena_printf(a, "random_%u", i));
-        bool built = cuda_module_build(a, &m, ks, PER_FILE, &why);
+        bool built = cuda_module_build(a, &m, ks, PER_FILE, false, &why);
         if (check(built, "from seed %llu: %s", (unsigned long long)seed, why))
             for (unsigned i = 0; i < PER_FILE && random_agrees(a, &m, ks[i], seed + i); i++)
                 active += rk_compare(a, &before, &slow_data) != NULL;

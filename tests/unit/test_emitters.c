@@ -201,7 +201,7 @@ static bool build_batch(Batch *b)
         }
     }
     bool built = c_module_build(b->arena, &b->c, b->ks.data, b->ks.n, "cc", "-O1", &why) &&
-                 cuda_module_build(b->arena, &b->cuda, b->ks.data, b->ks.n, &why);
+                 cuda_module_build(b->arena, &b->cuda, b->ks.data, b->ks.n, false, &why);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) b->jit[v] = jit_compile(b->ks.data, b->ks.n, v, &(const char *){NULL});
     return check(built, "%s", why) && CHECK(b->jit[RT_GENERIC] != NULL);
 }

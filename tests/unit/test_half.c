@@ -184,9 +184,9 @@ static void test_type(bool bf16)
     check_begin();
     bool built = check(s.m != NULL, "%s", strbuf_cstr(&messages));
     const KirKernel *const *ks = built ? (const KirKernel *const *)s.m->kernels.data : NULL;
-    built = built &&
-            check(c_module_build(s.a, &s.c, ks, 2, "cc", "-O2", &why) && cuda_module_build(s.a, &s.cuda, ks, 2, &why),
-                  "%s", why);
+    built = built && check(c_module_build(s.a, &s.c, ks, 2, "cc", "-O2", &why) &&
+                               cuda_module_build(s.a, &s.cuda, ks, 2, true, &why),
+                           "%s", why);
     check_end(arena_printf(s.a, "%s_is_compiled", type));
     for (unsigned v = 0; v < RT_N_VARIANTS && built; v++) s.jit[v] = jit_compile(ks, 2, v, &why);
     for (unsigned side = 0; side < N_SIDES && built; side++) {

@@ -19,14 +19,16 @@
    Programs with a schema are texts that others draw (tests/drawn/draw_typed.py).
 
    usage: test_programs files FILE...             those of these files; of one alone all that is made of it is printed
-   usage: test_programs [text] [N [FIRST [all|quick]]]   N programs from seed FIRST with progress; all: each of them through C
-   too; quick: and none through LLVM's optimiser; `test_programs 1 SEED` prints a failure.
+   usage: test_programs [text] [N [FIRST [all|quick|targets]]]   N programs from seed FIRST with progress; all: each of them
+   through C too; quick: and through the reference run of kernel IR, none through LLVM's optimiser; targets: and each, by its
+   plan for GPUs, as CUDA text in the shim (`test_programs targets FILE...` likewise); `test_programs 1 SEED` prints a failure.
    Run: lesser if long */
 #include "base/ice.h"
 #include "codegen/jit.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
 #include "tests/unit/metamorphic.h"
+#include "tests/unit/program_targets.h"
 #include <errno.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,6 +38,12 @@ enum { PER_BATCH = 50, N_SUITE = 300, N_TEXTS = 300, N_SANITISED = 50, MAX_WORKE
 enum { N_FEW = 300, N_FEW_TEXTS = 100, N_FEW_SANITISED = 50 }; /* without --long */
 enum { N_LESSER = 60, N_LESSER_TEXTS = 30 };
 
+/* What a compiler is given: of kernels with equal code the first. */
+typedef struct Kernels {
+    VEC(const KirKernel *) list;
+    StrMap known; /* code -> index + 1 */
+} Kernels;
+
 typedef struct Batch {
     Arena *arena;
     /* wide: m NULL where a program has no wider form; apart likewise */
@@ -44,18 +52,22 @@ typedef struct Batch {
     bool bad[PER_BATCH];
     unsigned n, n_said;
     bool with_c, optimised;
-    VEC(const KirKernel *) ks;
-    uint32_t n_with_c; /* of ks: those of the wider forms, behind, run through LLVM alone */
+    Kernels of_c, of_cuda, of_variant[RT_N_VARIANTS];
+    VEC(const KirKernel *) ks; /* of all programs: the kernel with this one's code that was compiled */
+    VEC(uint32_t) place;       /* of each in its variant's module */
+    bool behind;               /* what is added are wider forms and those apart, which run through LLVM alone */
     CModule c;
+    CudaModule cuda;
+    HostPlan *device_plan[PER_BATCH];          /* for GPUs */
+    const KirKernel *const *device[PER_BATCH]; /* of its kernels, those that were compiled */
     JitModule *jit[RT_N_VARIANTS];
-    VEC(const KirKernel *) of_variant[RT_N_VARIANTS];
-    VEC(uint32_t) place; /* of each kernel in its variant's module */
     Tally tally;
 } Batch;
 
 /* Through what a batch goes beside LLVM without its optimiser: one in six through C and the optimiser (SOME), the others
-   through C too (ALL) or with all of it (FULL), each through C alone (QUICK). */
-typedef enum Effort { SOME, ALL, FULL, QUICK } Effort;
+   through C too (ALL) or with all of it (FULL), each through C and the reference run of kernel IR (QUICK), or through these
+   and the shim (TARGETS). */
+typedef enum Effort { SOME, ALL, FULL, QUICK, TARGETS } Effort;
 static Effort effort;
 static char **files; /* texts with schemas that the command line names, one for each seed; NULL: texts are drawn */
 
@@ -86,6 +98,19 @@ static unsigned variant_of(uint64_t seed)
     return v <= best ? v : best;
 }
 
+/* Where a kernel with this one's code stands in the list, which has one then. */
+static uint32_t kernel_place(Arena *a, Kernels *of, const KirKernel *k)
+{
+    StrBuf code = {.arena = a};
+    kir_print_code(k, &code);
+    uintptr_t known = (uintptr_t)strmap_get(&of->known, strbuf_cstr(&code));
+    if (known) return (uint32_t)known - 1;
+    of->known.arena = a;
+    strmap_put(&of->known, strbuf_cstr(&code), (void *)(uintptr_t)(of->list.n + 1)); /* NOLINT: an index as a pointer */
+    VEC_PUSH(a, &of->list, k);
+    return of->list.n - 1;
+}
+
 static void add_kernels(Batch *b, Program *p, const char *name, unsigned i)
 {
     unsigned v = variant_of(p->seed);
@@ -93,10 +118,29 @@ static void add_kernels(Batch *b, Program *p, const char *name, unsigned i)
     for (uint32_t k = 0; k < plan_n_kernels(p->plan); k++) {
         KirKernel *kernel = plan_kernel(p->plan, k, v == RT_AVX512);
         kernel->name = arena_printf(b->arena, "%s%u_%s", name, i, kernel->name);
-        VEC_PUSH(b->arena, &b->place, b->of_variant[v].n);
-        VEC_PUSH(b->arena, &b->of_variant[v], kernel);
-        VEC_PUSH(b->arena, &b->ks, kernel);
+        VEC_PUSH(b->arena, &b->place, kernel_place(b->arena, &b->of_variant[v], kernel));
+        uint32_t at = b->behind ? 0 : kernel_place(b->arena, &b->of_c, kernel);
+        VEC_PUSH(b->arena, &b->ks, b->behind ? kernel : b->of_c.list.data[at]);
     }
+}
+
+/* The program's plan for GPUs. */
+static void add_device(Batch *b, unsigned i)
+{
+    Diags d = {.arena = b->arena};
+    HostPlan *plan = b->device_plan[i] = program_device_plan(b->arena, &b->programs[i], &d);
+    if (!plan) {
+        say(b, i, arena_printf(b->arena, "for GPUs: %s", program_diags(b->arena, &d)));
+        return;
+    }
+    const KirKernel **kernels = ARENA_ARRAY(b->arena, const KirKernel *, plan->kernels.n + 1);
+    for (uint32_t k = 0; k < plan->kernels.n; k++) {
+        KirKernel *kernel = plan_kernel(plan, k, true);
+        kernel->name = arena_printf(b->arena, "d%u_%s", i, kernel->name);
+        uint32_t at = kernel_place(b->arena, &b->of_cuda, kernel);
+        kernels[k] = b->of_cuda.list.data[at];
+    }
+    b->device[i] = kernels;
 }
 
 static void add_program(Batch *b, unsigned i)
@@ -134,7 +178,9 @@ static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool 
         if (why) say(b, i, why);
         else add_program(b, i);
     }
-    b->n_with_c = b->ks.n;
+    b->behind = true;
+    for (unsigned i = 0; i < n && effort == TARGETS; i++)
+        if (!b->bad[i]) add_device(b, i);
     for (unsigned i = 0; i < n && text && held && !files; i++)
         if (!b->bad[i]) add_wide(b, i, held);
     for (unsigned i = 0; i < n && held; i++)
@@ -145,9 +191,9 @@ static bool compile_llvm(Batch *b)
 {
     const char *why = NULL;
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
-        if (!b->of_variant[v].n) continue;
-        b->jit[v] = (b->optimised ? jit_compile : jit_compile_quickly)(b->of_variant[v].data, b->of_variant[v].n, v,
-                                                                       &why);
+        const Kernels *of = &b->of_variant[v];
+        if (!of->list.n) continue;
+        b->jit[v] = (b->optimised ? jit_compile : jit_compile_quickly)(of->list.data, of->list.n, v, &why);
         if (!b->jit[v]) return false;
     }
     return true;
@@ -156,6 +202,7 @@ static bool compile_llvm(Batch *b)
 static void free_batch(Batch *b)
 {
     c_module_free(&b->c);
+    cuda_module_free(&b->cuda);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
         if (b->jit[v]) jit_free(b->jit[v]);
     arena_free(b->arena);
@@ -174,28 +221,29 @@ static const char *c_march(void)
     "for(unsigned l_=0;l_<sizeof(T)/sizeof(r_[0]);l_++)r_[l_]=(__typeof__(r_[0]))a_[l_];r_;})"
 
 /* gcc moves a vector of 128 bytes by eight bytes at a time where it is not told otherwise, which are nine of ten instructions
-   that it writes without optimising. Whether `cc` knows the option. */
-static bool moves_wide(Arena *a)
+   that it writes without optimising. NULL: `cc` does not know the option. */
+static const char *c_moves(Arena *a)
 {
-    static const char *const argv[] = {"cc", "-mmove-max=256", "-E", "-x", "c", "/dev/null", NULL};
-    const char *why;
+    static const char *const moves[RT_N_VARIANTS] = {NULL, "-mmove-max=256", "-mmove-max=512"};
+    const char *argv[] = {"cc", moves[best_variant()], "-E", "-x", "c", "/dev/null", NULL}, *why;
     char *log;
-    return best_variant() >= RT_AVX2 && file_spawn(a, argv, &log, &why) == 0;
+    return argv[1] && file_spawn(a, argv, &log, &why) == 0 ? argv[1] : NULL;
 }
 
 /* Compiles all kernels of a batch. */
 static bool compile_c(Batch *b, const char *sanitize, const char **why)
 {
+    const char *moves = c_moves(b->arena);
     const char *const command[] = {"cc",
                                    "-O0",
                                    c_march(),
-                                   moves_wide(b->arena) ? "-mmove-max=256" : "-O0",
+                                   moves ? moves : "-O0",
                                    "-fno-asynchronous-unwind-tables",
                                    sanitize,
                                    "-fno-sanitize-recover=all",
                                    CONVERT_BY_LANE,
                                    NULL};
-    return c_module_build_with(b->arena, &b->c, b->ks.data, b->n_with_c, command, why);
+    return c_module_build_with(b->arena, &b->c, b->of_c.list.data, b->of_c.list.n, command, why);
 }
 
 /* ---- one program ---- */
@@ -356,6 +404,32 @@ static const char *check_apart(Arena *a, Batch *b, unsigned i, const Oracle *o, 
     return why ? arena_printf(a, "with memory shared and apart: %s", why) : NULL;
 }
 
+/* The same bits from a walk over a plan's steps. */
+static const char *check_walk(Arena *a, Batch *b, const Program *p, PlanRun run, const Oracle *o, const Runs *r)
+{
+    const char *why;
+    void **got = program_results(a, p, run, o, &why);
+    return got ? compare_runs(a, b, p, o, r->llvm, got) : why;
+}
+
+static const char *check_reference(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r)
+{
+    const PlanRun run = {.plan = p->plan, .narrow = variant_of(p->seed) != RT_AVX512};
+    const char *why = check_walk(a, b, p, run, o, r);
+    b->tally.reference++;
+    return why ? arena_printf(a, "llvm and the reference run: %s", why) : NULL;
+}
+
+static const char *check_cuda(Arena *a, Batch *b, unsigned i, const Oracle *o, const Runs *r)
+{
+    const Program *p = &b->programs[i];
+    Device device = {&b->cuda, b->device[i], p->seed};
+    const PlanRun run = {.plan = b->device_plan[i], .call = device_call, .user = &device};
+    const char *why = check_walk(a, b, p, run, o, r);
+    b->tally.cuda++;
+    return why ? arena_printf(a, "llvm and CUDA: %s", why) : NULL;
+}
+
 static const char *check_program(Arena *a, Batch *b, unsigned i, RtPool *pool)
 {
     const Program *p = &b->programs[i];
@@ -365,6 +439,8 @@ static const char *check_program(Arena *a, Batch *b, unsigned i, RtPool *pool)
     if (why) return arena_printf(a, "oracle: %s", why);
     why = run_all(a, b, p, &p->graph, pool, o.args, &r);
     if (!why) why = check_runs(a, b, p, &o, &r);
+    if (!why && effort >= QUICK) why = check_reference(a, b, p, &o, &r);
+    if (!why && b->cuda.handle) why = check_cuda(a, b, i, &o, &r);
     bool drop = p->seed % 4 == 3 && p->kind != GIR_DRAWN && p->graph.g.n_edges > 0;
     if (!why && drop) why = drop_edge(a, b, p, &o, pool);
     for (int how = 0; how < CHANGE_WIDTH && !why && p->text && !p->file; how++)
@@ -391,8 +467,11 @@ static void check_programs(uint64_t first, unsigned n, bool text, Tally *t)
     bool sixth = first / PER_BATCH % 6 == 0;
     make_programs(&b, first, n, text, true);
     b.with_c = effort == SOME ? sixth && !is_lesser() : true;
-    b.optimised = effort == FULL || (effort != QUICK && sixth);
+    b.optimised = effort == FULL || (effort < QUICK && sixth);
     if (b.with_c && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
+    if (!why && effort == TARGETS &&
+        !cuda_module_build(b.arena, &b.cuda, b.of_cuda.list.data, b.of_cuda.list.n, false, &why))
+        why = arena_printf(b.arena, "CUDA: %s", why);
     if (!why && !compile_llvm(&b)) why = "no variant";
     if (why) say(&b, 0, why);
     for (unsigned i = 0; i < n && !why; i++)
@@ -605,7 +684,8 @@ static void say_figures(const Tally *t)
            tally_median(t));
     printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n", (long long)t->dropped,
            (long long)t->matter, (long long)t->noticed);
-    printf("%lld programs once more with memory apart\n", (long long)t->apart);
+    printf("%lld programs once more with memory apart, %lld by the reference run, %lld as CUDA\n", (long long)t->apart,
+           (long long)t->reference, (long long)t->cuda);
     printf("renumbered %lld, reordered %lld, in a larger batch %lld; %lld results to have the same bits\n",
            (long long)t->changes[0], (long long)t->changes[1], (long long)t->changes[2], (long long)t->exact);
     for (int how = CHANGE_NODE_MORE; how < N_CHANGES && t->changes[how]; how++) say_exempt(t, (Change)how);
@@ -785,6 +865,11 @@ static void test_sanitised(const char *self, uint64_t first, uint64_t n)
     arena_free(a);
 }
 
+static Effort effort_of(const char *word)
+{
+    return !strcmp(word, "quick") ? QUICK : !strcmp(word, "targets") ? TARGETS : ALL;
+}
+
 int main(int argc, char **argv)
 {
     const char *self = "/proc/self/exe";
@@ -796,8 +881,8 @@ int main(int argc, char **argv)
         return check_done();
     }
     if (text) argc--, argv++;
-    if (argc > 2 && !strcmp(argv[1], "files")) {
-        files = argv + 2, effort = QUICK;
+    if (argc > 2 && (!strcmp(argv[1], "files") || !strcmp(argv[1], "targets"))) {
+        files = argv + 2, effort = argv[1][0] == 'f' ? QUICK : TARGETS;
         test_files((uint64_t)argc - 2);
         return check_done();
     }
@@ -809,7 +894,7 @@ int main(int argc, char **argv)
                           : programs,
              first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (argc > 2 && n == 1) show(first, text);
-    effort = argc > 3 ? strcmp(argv[3], "quick") ? ALL : QUICK : !suite && n < N_SUITE ? FULL : SOME;
+    effort = argc > 3 ? effort_of(argv[3]) : !suite && n < N_SUITE ? FULL : SOME;
     if (!text) test_programs(first, n, suite);
     if (text || suite) test_texts(first, suite ? texts : n, suite);
     if (suite && !lesser) test_sanitised(self, 1, check_amount(N_FEW_SANITISED, N_SANITISED));

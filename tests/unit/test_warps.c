@@ -72,7 +72,7 @@ static bool family_make(Arena *a, Family *f, const char *name)
     for (unsigned v = 0; text && v < RT_N_VARIANTS; v++)
         f->jit[v] = jit_compile(f->ks, N_ACTIVE, v, &(const char *){NULL});
     bool built = text && c_module_build(a, &f->c, f->ks, N_ACTIVE, "cc", "-O1", &why) &&
-                 cuda_module_build(a, &f->cuda, f->ks, N_ACTIVE, &why);
+                 cuda_module_build(a, &f->cuda, f->ks, N_ACTIVE, false, &why);
     return text && check(built, "%s", why);
 }
 
@@ -620,7 +620,7 @@ static void test_random(uint64_t first)
               d.n_errors ? d.list.data[0]->text : "");
     }
     bool built = check_ok && c_module_build(a, &c, ks, PER_MODULE, "cc", "-O1", &why) &&
-                 cuda_module_build(a, &cuda, ks, PER_MODULE, &why);
+                 cuda_module_build(a, &cuda, ks, PER_MODULE, false, &why);
     check(built, "%s", why);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
         jit[v] = built ? jit_compile_quickly(ks, PER_MODULE, v, &(const char *){NULL}) : NULL;
