@@ -229,7 +229,7 @@ static void add_pairs(Work *k, IrId key, IrId dim)
         for (uint32_t j = 0; j < k->pairs.n; j++)
             known |= k->pairs.data[j].key == key && k->pairs.data[j].dim == dim && k->pairs.data[j].row == rows[i];
         if (known || map->partial || map->to == IR_UNIT || !ir_map_stays(m, rows[i])) continue;
-        bool whole = t->bound && t->bound <= m->dims.data[dim].size && !t->allow_missing;
+        bool whole = irb_key_is_whole(m, k->r.old, key, m->dims.data[dim].size);
         Pairs p = {.key = key, .tensor = arg->ref, .dim = dim, .row = rows[i], .base = g, .whole = whole};
         expect(k, &p);
         VEC_PUSH(k->ctx->stage, &k->pairs, p);

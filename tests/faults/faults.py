@@ -230,7 +230,7 @@ FAULTS = [
     ("runtime/library.c", "RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound,", "RT_TRY(rt_check_bound(inputs[i], t->dtype, count, 0,", "pairs"),
     ("runtime/library.c", "RT_TRY(rt_check_bound(given->data, t->dtype, count, t->bound,", "RT_TRY(rt_check_bound(given->data, t->dtype, count, 0,", "pairs"),
     ("runtime/graph_list.c", "if (dst < 0 || dst >= n_dst) return", "if (dst < 0 || dst > n_dst) return", "typed"),
-    ("passes/rewrite/pairs.c", "t->bound <= m->dims.data[dim].size && !t->allow_missing;", "t->bound > m->dims.data[dim].size;", "key_pairs"),
+    ("passes/rewrite/rewrite.c", "t->bound <= size && !t->allow_missing;", "t->bound > size;", "key_pairs"),
     ("passes/pipeline/runner.c", "PASS_dce,     PASS_parts,  PASS_pairs, ", "PASS_dce, PASS_pairs, ", "pairs"),
     ("passes/rewrite/pairs.c", "DEAR | (p->whole ? 0 : GONE);", "DEAR;", "key_pairs"),
     ("passes/rewrite/pairs.c", "if (!is_graph_input(k->ctx, t->name)) return;", "if (!is_graph_input(k->ctx, t->name) && !t->name) return;", "pairs"),
