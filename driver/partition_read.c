@@ -77,6 +77,12 @@ static bool refuse_forms(Session *s, const Folder *f)
     if (relations && (has(s, f, "edge_index.npy") || has(s, f, "src.npy") || has(s, f, "batch.npy")))
         return not_built(s, f, "edge_index.npy, src.npy or batch.npy beside named relations",
                          "save the edges as NAME.edge_index.npy, and say in \"relations\" of meta.json what they join");
+    for (size_t i = 0; i < f->n_names && relations; i++) {
+        size_t len = strlen(f->names[i]);
+        if (len > 10 && !strcmp(f->names[i] + len - 10, ".batch.npy"))
+            return not_built(s, f, arena_printf(s->arena, "graphs of several kinds of nodes (`%s`)", f->names[i]),
+                             "graphs of one kind, in batch.npy, can be split");
+    }
     for (size_t i = 0; i < f->n_names; i++) {
         Npy npy;
         size_t len = strlen(f->names[i]);

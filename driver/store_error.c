@@ -270,6 +270,12 @@ static bool open_side(Report *r, Side *s, const IrModule *m)
                            .counts = count_types(r, m),
                            .lists = r->lists.data,
                            .n_lists = r->lists.n};
+    Npy npy;
+    for (IrId i = 1; r->dir && i < m->spaces.n; i++)
+        if (read_array(r, arena_printf(r->s->arena, "%s.batch", m->spaces.data[i].name), &npy))
+            diag_error(&r->s->diags, E0910, (Span){0},
+                       "`gnnc check --store` takes all nodes of several kinds as one graph, and %s has %s.batch.npy",
+                       r->dir, m->spaces.data[i].name);
     if (r->s->diags.n_errors) return false;
     s->w = eval_world_of(s->arena, m, &data, &why);
     for (IrId t = 0; s->w && t < m->tensors.n; t++) {

@@ -6,6 +6,7 @@
 
 bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out)
 {
+    if (e->schema && !e->alone && !strcmp(word, "graph")) return *out = graph_space(e), true;
     if (graph_is_none(g)) return error_no_graph(e, arena_printf(e->a, "`%s`", word), s), false;
     const IrGraph *ir = graph_ir(e, g);
     bool one = ir->src_space == ir->dst_space;
@@ -44,14 +45,18 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
         diag_error(e->d, E0204, s, "`.%s` reads a tensor, found %s", name, value_text(e, &v));
         return value_error();
     }
-    bool per_graph = !strcmp(name, "graph"), src = !strcmp(name, "src");
+    bool per_graph = !strcmp(name, "graph"), src = !strcmp(name, "src"), one = g->src_space == g->dst_space;
     IrId from = per_graph ? e->graph_space : src ? g->src_space : g->dst_space;
-    IrId map = per_graph && from != IR_NONE ? map_graph(e, g->src_space) : src ? g->src : g->dst;
+    IrId map = src ? g->src : g->dst;
+    if (per_graph) map = one && from != IR_NONE && g->src_space != IR_NONE ? map_graph(e, g->src_space) : IR_NONE;
     if (v.type.space == from && from != IR_NONE && map != IR_NONE)
         return op_gather(e, v, map, per_graph ? g->src_space : g->edge, s);
     Diag *d = diag_error(e->d, E0204, s, "`.%s` of %s", name, value_text(e, &v));
     if (graph_is_none(e->frame->graph))
         diag_help(e->d, d, "no graph is at hand: `over r { ... }` makes the relation r so");
+    else if (per_graph && !one)
+        diag_help(e->d, d,
+                  "this relation joins two types: `over` one between nodes of one type says whose values are wanted");
     else if (v.type.space == IR_UNIT) diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
     else if (v.type.space == g->edge) diag_help(e->d, d, "this is an edge value already: leave `.%s` out", name);
     else if (from != IR_NONE) diag_help(e->d, d, "`.%s` reads a value of `%s`", name, space_text(e, from));

@@ -238,12 +238,20 @@ static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType 
     scope_set(e, name->text, slot_reuse(e, id, &t, full, name->span));
 }
 
+/* What a parameter may have a row of: nodes, or edges that stand in a list, whose order is that of its rows in weight files. */
+static bool has_listed_rows(Elab *e, IrId space)
+{
+    const IrGraph *g = graph_of_edges(e, space);
+    return !e->m->spaces.data[space].is_edge ||
+           (g && (g->kind == IR_GRAPH_DATA || g->kind == IR_GRAPH_RANDOM || ir_graph_is_read(g->kind)));
+}
+
 static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buffer)
 {
     IrType t = ir_scalar(e->real);
     bool known = !slot->type || type_resolve(e, slot->type, &t);
     bool number = ir_dtype_is_float(t.dtype) || (buffer && t.dtype == IR_I64); /* a count, say: nothing trains it */
-    bool rows = known && !e->m->spaces.data[t.space].is_edge;
+    bool rows = known && has_listed_rows(e, t.space);
     if (known && !number) {
         Diag *d = diag_error(e->d, E0206, slot->type->span, "%s: found %s",
                              buffer ? "a buffer holds floats or integers"
@@ -251,12 +259,11 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
                              type_text(e, &t));
         if (t.dtype == IR_I64) diag_help(e->d, d, "a `buffer` may hold integers");
     } else if (known && !rows) {
-        Diag *d = diag_error(e->d, E0209, slot->type->span, "a parameter has one row for each node, or none: found %s",
+        Diag *d = diag_error(e->d, E0209, slot->type->span,
+                             "a parameter has a row for each node, for each edge that the data list, or none: found %s",
                              type_text(e, &t));
         diag_help(e->d, d,
-                  "parameters of nodes meet at an edge, `a.src * b.dst`; one for each kind of edge is a row of a "
-                  "table, `T[kind]` "
-                  "with `kind: edge index[K]`");
+                  "edges that are made of others carry a value of those: `graph h = self_loops(g, keep, fill w = 1)`");
     }
     if (known && number && rows) slot_bind(e, slot, name, t, buffer);
     else scope_set(e, name->text, value_error());

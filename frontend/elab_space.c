@@ -95,9 +95,17 @@ IrId map_all(Elab *e, IrId space)
 /* The nodes of a test's graph, which is one graph. */
 static bool is_drawn(const Elab *e, IrId space)
 {
-    for (uint32_t i = 0; i < e->m->graphs.n; i++)
-        if (e->m->graphs.data[i].kind == IR_GRAPH_RANDOM && e->m->graphs.data[i].src_space == space) return true;
+    for (uint32_t i = 0; i < e->m->graphs.n; i++) {
+        const IrGraph *g = &e->m->graphs.data[i];
+        if (g->kind == IR_GRAPH_RANDOM && (g->src_space == space || g->dst_space == space)) return true;
+    }
     return false;
+}
+
+IrId graph_space(Elab *e)
+{
+    if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
+    return e->graph_space;
 }
 
 IrId map_graph(Elab *e, IrId space)
@@ -109,8 +117,9 @@ IrId map_graph(Elab *e, IrId space)
         if (says) return e->m->maps.data[s->of].to == e->graph_space ? s->of : IR_NONE;
     }
     bool edges = of && !of->redrawn && map_graph(e, of->src_space) != IR_NONE; /* an edge is of its source's graph */
-    if (e->bipartite || (space != g->src_space && !edges && !is_drawn(e, space))) return IR_NONE;
-    if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
+    bool typed = !e->alone && schema_type(e, e->m->spaces.data[space].name);
+    if (e->bipartite || (space != g->src_space && !edges && !typed && !is_drawn(e, space))) return IR_NONE;
+    graph_space(e);
     for (uint32_t i = 0; i < e->m->maps.n; i++)
         if (e->m->maps.data[i].from == space && e->m->maps.data[i].to == e->graph_space) return i;
     IrId map = ir_map_new(e->m, arena_printf(e->a, "%s.graph", e->m->spaces.data[space].name), space, e->graph_space);

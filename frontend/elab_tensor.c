@@ -201,18 +201,29 @@ static IrId input_from_fact(Elab *e, const FrontendFact *f, IrId space, Span s)
     return id;
 }
 
+static bool is_mask(const char *name)
+{
+    return !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
+}
+
+/* With a schema: files that have a row for each graph of a batch. Masks have one where the model's result has. */
+static bool is_of_graphs(const Elab *e, const char *name)
+{
+    return !strncmp(name, "graph_", 6) || (e->label_space != IR_NONE && is_mask(name));
+}
+
 /* Without a data folder: labels and masks have the rows of the model's result. With one that holds `fold`: masks that
    --folds makes have its rows. */
 static IrId input_guess(Elab *e, const char *name, Span s)
 {
-    bool mask = !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
+    bool mask = is_mask(name);
     const FrontendFact *fold = mask ? fact_find(e, "fold") : NULL;
-    if (e->schema) return IR_NONE;
+    if (e->schema && !is_of_graphs(e, name)) return IR_NONE;
     bool of_graphs = !strcmp(name, "graph_y");
     if ((!mask && strcmp(name, "y") && !of_graphs) || (e->opt->n_facts && !fold)) return IR_NONE;
     IrType t = ir_scalar(mask ? IR_BOOL : IR_I64);
     t.space = e->label_space != IR_NONE ? e->label_space : graph_ir(e, graph_data(e))->dst_space;
-    if (fold && !fact_space(e, fold, s, &t.space)) return IR_NONE;
+    if (fold && !e->schema && !fact_space(e, fold, s, &t.space)) return IR_NONE;
     if (of_graphs && !space_find(e, "graph", s, graph_data(e), &t.space)) return IR_NONE;
     IrId id = tensor_new(e, name, IR_INPUT, t, s);
     if (!mask) input_bound(e, id, size_var(&e->z, "classes", SIZE_HOLE, s));
@@ -287,6 +298,7 @@ static IrId input_of_file(Elab *e, const FrontendFact *f, Span s)
 {
     IrId space;
     if (!e->schema) return fact_space(e, f, s, &space) ? input_from_fact(e, f, space, s) : IR_NONE;
+    if (is_of_graphs(e, f->name)) return input_from_fact(e, f, graph_space(e), s);
     Diag *d = diag_error(e->d, E0307, s, "`%s` does not say whose rows it has", f->name);
     if (e->schema->types.n) diag_help(e->d, d, "`data.%s.%s`", e->schema->types.data[0].name, f->name);
     return IR_NONE;

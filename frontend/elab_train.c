@@ -233,6 +233,15 @@ static void check_batch_ranks(Elab *e)
     }
 }
 
+/* The nodes, with a schema those of all types that the program speaks of, are of graphs. */
+static bool has_graphs(Elab *e)
+{
+    if (!e->schema) return !e->bipartite && map_graph(e, graph_ir(e, graph_data(e))->src_space) != IR_NONE;
+    for (IrId s = 1, n = e->m->spaces.n; s < n; s++)
+        if (schema_type(e, e->m->spaces.data[s].name)) map_graph(e, s);
+    return true;
+}
+
 static void batch_setting(Elab *e, const AstDecl *decl, uint32_t i)
 {
     const AstTrainItem *it = &decl->as.train.items[i];
@@ -244,8 +253,7 @@ static void batch_setting(Elab *e, const AstDecl *decl, uint32_t i)
     }
     if (!whole_setting(e, it->value, &t->batch)) return;
     if (!t->batch) diag_error(e->d, E0404, it->value->span, "found the number 0, wanted a batch of 1 graph or more");
-    if (e->bipartite || map_graph(e, graph_ir(e, graph_data(e))->src_space) == IR_NONE)
-        diag_error(e->d, E0404, it->span, "batches of graphs want a graph with one set of nodes");
+    if (!has_graphs(e)) diag_error(e->d, E0404, it->span, "batches of graphs want a graph with one set of nodes");
     check_batch_params(e, it->span);
     check_batch_ranks(e);
 }

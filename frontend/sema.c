@@ -237,10 +237,9 @@ static void prepare_entry(Elab *e, const Entry *entry)
     const AstSignature *sig = &entry->def->decl->as.function.sig;
     e->entry_span = entry->def->decl->name.span;
     e->bipartite = signature_uses(sig, "src", "dst") && !entry->def->is_std;
-    /* with a schema there is no batch of graphs, which the result's type is told */
-    if (!e->schema && sig->result && sig->result->space.text && !strcmp(sig->result->space.text, "graph")) {
-        map_graph(e, graph_ir(e, graph_data(e))->src_space);
-        e->label_space = e->graph_space;
+    if (sig->result && sig->result->space.text && !strcmp(sig->result->space.text, "graph")) {
+        if (!e->schema) map_graph(e, graph_ir(e, graph_data(e))->src_space);
+        e->label_space = e->schema ? graph_space(e) : e->graph_space;
     }
 }
 

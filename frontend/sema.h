@@ -332,6 +332,7 @@ Value value_graph(const GraphValue *g, Span s);
 const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
 IrId map_all(Elab *e, IrId space);                  /* space -> unit */
 IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NONE */
+IrId graph_space(Elab *e);                          /* that of the graphs of a batch */
 
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);

@@ -1,4 +1,4 @@
-/* Batches of graphs (see batch.h). Which graph a row is of follows from the map node.graph through the other maps; rows
+/* Batches of graphs (see batch.h). Which graph a row is of follows from the maps of nodes to graphs through the other maps; rows
    that do not stand by graph, or lead from one graph to another, are refused once, when the data are cut. */
 #include "runtime/batch.h"
 #include "runtime/random.h"
@@ -130,19 +130,17 @@ static RtCode cut_pairs(RtBatches *b, const RtGraphDef *d, RtStatus *st)
 static RtCode cut_graphs(RtBatches *b, RtStatus *st)
 {
     const RtModel *m = b->data->graph->model;
-    int64_t map = -1, *own;
-    for (int64_t i = 0; i < m->n_maps; i++)
-        if (!strcmp(text(b, m->maps[i].name), "node.graph")) map = i;
-    if (map < 0)
+    int64_t graphs = 0, map, *own;
+    for (int64_t s = 1; s < m->n_spaces; s++)
+        if (!strcmp(text(b, m->spaces[s].name), "graph")) graphs = s;
+    if (!graphs)
         return rt_fail(st, RT_E_BATCH, NULL, "train on all rows at once", "no map leads from its nodes to graphs");
-    int64_t graphs = m->maps[map].to;
     b->n_graphs = b->data->graph->spaces[graphs].count;
     if (b->n_graphs < 1) return rt_fail(st, RT_E_BATCH, NULL, NULL, "there is no graph");
     if (b->size > b->n_graphs) b->size = b->n_graphs;
     RT_TRY(take(b, b->n_graphs + 1, 8, &own, st));
     for (int64_t k = 0; k <= b->n_graphs; k++) own[k] = k;
     b->first[graphs] = own;
-    RT_TRY(cut_space(b, map, st));
     for (int sorted = 1; sorted >= 0; sorted--)
         while ((map = next_map(b, sorted)) >= 0) RT_TRY(cut_space(b, map, st));
     for (int64_t i = 0; i < m->n_graphs; i++)

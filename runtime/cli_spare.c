@@ -35,6 +35,10 @@ static bool is_data(const RtModel *m, const char *path, const char *data)
             is |= is_array(path, data, rt_string(m, m->graphs[i].file));
             is |= m->graphs[i].where >= 0 && is_array(path, data, rt_string(m, m->graphs[i].where));
         }
+    for (int64_t s = 1; s < m->n_spaces; s++) {
+        snprintf(file, sizeof file, "%s.batch", rt_string(m, m->spaces[s].name));
+        is |= is_array(path, data, file);
+    }
     for (int64_t i = 0; i < m->n_graphs; i++)
         for (int64_t k = 0; k < m->graphs[i].n_keys; k++)
             is |= is_array(path, data, rt_string(m, m->graphs[i].keys[k]));

@@ -123,6 +123,13 @@ static bool needs_data_graph(const RtModel *m)
     return false;
 }
 
+static bool reads_lists(const RtModel *m)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (rt_graph_is_read(&m->graphs[i])) return true;
+    return false;
+}
+
 /* [2, E] integers: row 0 holds sources, row 1 targets. */
 static RtCode read_edge_array(Loader *l, const char *stem, const char *place, RtArray *a, RtEdgeIds *ids)
 {
@@ -358,70 +365,51 @@ static RtCode read_edges(Loader *l)
     return RT_OK;
 }
 
-/* batch.npy, where it is there: the graph of each node. */
+static RtCode read_graphs_of(Loader *l, const char *stem, RtArray *a)
+{
+    RT_TRY(rt_source_read(&l->source, stem, a, l->st));
+    rt_load_place(l, stem);
+    if (a->n_dims != 1)
+        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL, "wanted one dimension: the graph of each node");
+    return to_i64(l, a, l->place);
+}
+
+/* Whether nodes of the space are of graphs that files say; chosen nodes are of those of the nodes that they were. */
+static bool is_of_graphs(const RtModel *m, int64_t space)
+{
+    bool is = false;
+    for (int64_t i = 0; i < m->n_maps && !m->spaces[space].is_edge; i++)
+        is |= m->maps[i].from == space && !strcmp(m->strings + m->spaces[m->maps[i].to].name, "graph");
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        is &= m->graphs[i].kind != RT_GRAPH_SELECT || m->graphs[i].src_space != space;
+    return is;
+}
+
+/* The graph of each node: batch.npy, with several kinds of nodes KIND.batch.npy of each kind of which the model asks it. */
 static RtCode read_batch(Loader *l)
 {
-    if (!rt_source_has(&l->source, "batch")) return RT_OK;
-    RT_TRY(rt_source_read(&l->source, "batch", &l->batch, l->st));
-    rt_load_place(l, "batch");
-    if (l->batch.n_dims != 1)
-        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL, "wanted one dimension: the graph of each node");
-    return to_i64(l, &l->batch, l->place);
-}
-
-/* The one space of nodes that the edges of the data join; -1 without one. */
-static int64_t data_nodes(const RtModel *m)
-{
-    int64_t space = -1;
-    for (int64_t i = 0; i < m->n_graphs; i++) {
-        const RtGraphDef *g = &m->graphs[i];
-        if (g->kind != RT_GRAPH_DATA) continue;
-        if (g->src_space != g->dst_space || (space >= 0 && space != g->src_space)) return -1;
-        space = g->src_space;
+    const RtModel *m = l->m;
+    int64_t missing = -1;
+    bool some = rt_source_has(&l->source, "batch"), kinds = !needs_data_graph(m) && reads_lists(m);
+    RT_TRY(rt_alloc(&l->batches, m->n_spaces, sizeof *l->batches, "a data set", l->st));
+    RT_TRY(rt_alloc(&l->graphs_of, m->n_spaces, sizeof *l->graphs_of, "a data set", l->st));
+    if (some && !kinds) return read_graphs_of(l, "batch", &l->batch);
+    for (int64_t s = 1; s < m->n_spaces && kinds; s++) {
+        char stem[300];
+        if (!is_of_graphs(m, s)) continue;
+        snprintf(stem, sizeof stem, "%s.batch", rt_load_space(l, s));
+        if (!rt_source_has(&l->source, stem)) {
+            missing = s;
+            continue;
+        }
+        some = true;
+        RT_TRY(read_graphs_of(l, stem, &l->batches[s]));
+        l->graphs_of[s] = l->batches[s].data.p;
     }
-    return space;
+    if (!some || missing < 0) return RT_OK;
+    return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_space(l, missing), "save it as KIND.batch.npy, int64, ascending",
+                   "the graph of each %s is missing", rt_load_space(l, missing));
 }
-
-/* Why the nodes stay as they are; NULL if they may be ordered. */
-static const char *keeps_order(const Loader *l, int64_t space)
-{
-    if (space < 0 || l->counts[space] < 0) return "its edges do not join one known set of nodes";
-    if (l->batch.data.p) return "batch.npy puts the nodes of a graph side by side";
-    for (int64_t i = 0; i < l->m->n_graphs; i++)
-        if (l->m->graphs[i].kind == RT_GRAPH_NEAREST || l->m->graphs[i].kind == RT_GRAPH_SELECT)
-            return "the program finds graphs of its own, in the user's order";
-    for (int64_t i = 0; i < l->m->n_graphs; i++)
-        if (l->m->graphs[i].kind == RT_GRAPH_CANDIDATES)
-            return "the program walks through all nodes, in the user's order";
-    for (int64_t i = 0; i < l->m->n_tensors; i++)
-        if (l->m->tensors[i].space == space && (l->m->tensors[i].kind == RT_PARAM || l->m->tensors[i].kind == RT_STATE))
-            return "a parameter has a row per node";
-    return NULL;
-}
-
-static bool reads_lists(const RtModel *m)
-{
-    for (int64_t i = 0; i < m->n_graphs; i++)
-        if (rt_graph_is_read(&m->graphs[i])) return true;
-    return false;
-}
-
-static RtCode order_nodes(Loader *l)
-{
-    RtOrder *order = &l->d->order;
-    *order = (RtOrder){.name = "none", .cost = 1};
-    l->ordered = data_nodes(l->m);
-    if (l->o->order == RT_ORDER_NONE) return RT_OK;
-    if (l->ordered < 0 && !needs_data_graph(l->m) && reads_lists(l->m))
-        return rt_fail(l->st, RT_E_CLI_VALUE, "--reorder", "leave it out",
-                       "nodes of several types are not ordered: the edges of the model join no one space of nodes");
-    order->why = keeps_order(l, l->ordered);
-    if (order->why) return RT_OK;
-    return rt_order_make(l->o->order, l->counts[l->ordered], l->n_edges, l->src_ids, l->dst_ids, order, l->st);
-}
-
-/* [count] the user's ids of a space that is counted but not built yet; NULL: as they are. */
-static const int64_t *order_of(const Loader *l, int64_t space) { return space == l->ordered ? l->d->order.ids : NULL; }
 
 static RtCode build_graph(Loader *l)
 {
@@ -432,14 +420,15 @@ static RtCode build_graph(Loader *l)
                     .files = l->files,
                     .keys = l->keys,
                     .graph_of = l->batch.data.p,
+                    .graphs_of = l->graphs_of,
                     .counts = l->counts,
                     .patterns = l->patterns,
                     .n_patterns = l->n_patterns,
-                    .order = l->d->order.ids,
-                    .ordered = l->ordered};
+                    .orders = l->orders};
     RtCode code = rt_graph_create(l->m, &t, &l->d->graph, l->st);
-    rt_block_free(&l->d->order.block);
-    l->d->order.ids = NULL;
+    rt_block_free(&l->ids);
+    free(l->orders);
+    l->orders = NULL;
     return code;
 }
 
@@ -611,16 +600,14 @@ static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_
 }
 
 /* Edges draw by place, as ever; nodes by the user's id, so that an order changes no number. */
-static bool tensor_is_of_nodes(const Loader *l, const RtTensorDef *t) { return t->space == l->ordered; }
-
 static void draw_input(Loader *l, int64_t tensor)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
     const RtSpaceData *s = &l->d->graph->spaces[t->space];
     char *out = l->d->tensors.data[tensor];
     for (int64_t i = 0; i < s->count; i++)
-        draw_elements(l, tensor, (s->ids && tensor_is_of_nodes(l, t) ? s->ids[i] : i) * t->width, t->width, t->dtype,
-                      out + i * t->width * rt_dtype_bytes(t->dtype));
+        draw_elements(l, tensor, (s->ids && !l->m->spaces[t->space].is_edge ? s->ids[i] : i) * t->width, t->width,
+                      t->dtype, out + i * t->width * rt_dtype_bytes(t->dtype));
 }
 
 static RtCode missing_error(Loader *l, int64_t tensor)
@@ -665,7 +652,7 @@ static RtCode nonzeros_of_rows(Loader *l, int64_t tensor, const RtArray *a, RtNo
     RT_TRY(rt_block_alloc(&block, bytes, place, l->st));
     RtCode code = a ? rt_convert(a, dtype, block.p, place, l->st) : RT_OK;
     if (a && !code) code = rt_check_finite(block.p, dtype, a->count, t->width, place, l->st);
-    const int64_t *order = order_of(l, t->space);
+    const int64_t *order = l->orders[t->space];
     for (int64_t i = 0; i < n && !code; i++) {
         int64_t u = order ? order[i] : i;
         if (!a) draw_elements(l, tensor, u * t->width, t->width, dtype, block.p);
@@ -687,7 +674,7 @@ static RtCode nonzeros_of_csr(Loader *l, int64_t tensor, RtNonzeros *z)
     if (!code) code = rt_check_finite(values.p, dtype, in->values.count, 1, place, l->st);
     if (!code)
         code = rt_nonzeros_csr(z, in->indptr.data.p, in->indices.data.p, values.p, rt_load_count(l, t->space), t->width,
-                               order_of(l, t->space), l->st);
+                               l->orders[t->space], l->st);
     rt_block_free(&values);
     return code;
 }
@@ -804,7 +791,7 @@ static RtCode load(Loader *l, const char *path)
     RT_TRY(read_keys(l));
     RT_TRY(read_batch(l));
     RT_TRY(rt_load_counts(l));
-    RT_TRY(order_nodes(l));
+    RT_TRY(rt_load_order(l));
     RT_TRY(find_nonzeros(l));
     RT_TRY(keep_edge_rows(l));
     RT_TRY(build_graph(l));
@@ -834,7 +821,12 @@ static void loader_free(Loader *l)
     rt_array_free(&l->src);
     rt_array_free(&l->dst);
     rt_array_free(&l->batch);
+    for (int64_t s = 0; l->batches && s < l->m->n_spaces; s++) rt_array_free(&l->batches[s]);
+    free(l->batches);
+    free(l->graphs_of);
     rt_source_close(&l->source);
+    rt_block_free(&l->ids);
+    free(l->orders);
     free(l->inputs);
     free(l->counts);
     free(l->why);

@@ -98,6 +98,13 @@ static void count_from_batch(Loader *l)
     for (int64_t i = 0; i < l->m->n_maps; i++) {
         const RtMapDef *d = &l->m->maps[i];
         if (l->counts[d->to] >= 0 || l->m->spaces[d->to].is_edge || holds_nonzeros(l->m, d->from)) continue;
+        for (int64_t s = 0; s < l->m->n_spaces; s++) {
+            if (!l->graphs_of[s]) continue;
+            int64_t n = rt_ids_count(l->graphs_of[s], l->batches[s].count);
+            if (n > l->counts[d->to]) l->counts[d->to] = n;
+            l->why[d->to] = "batch.npy of the kinds of nodes";
+        }
+        if (l->counts[d->to] >= 0) continue;
         if (l->batch.data.p) {
             l->counts[d->to] = rt_ids_count(l->batch.data.p, l->batch.count);
             l->why[d->to] = "batch";
@@ -110,6 +117,13 @@ static void count_from_batch(Loader *l)
 
 static RtCode check_batch_rows(Loader *l)
 {
+    for (int64_t s = 0; s < l->m->n_spaces; s++) {
+        char stem[300];
+        if (!l->graphs_of[s] || l->batches[s].count == l->counts[s]) continue;
+        snprintf(stem, sizeof stem, "%s.batch", rt_load_space(l, s));
+        return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, stem), NULL, "found %lld rows, wanted %lld: one per %s",
+                       (long long)l->batches[s].count, (long long)l->counts[s], rt_load_space(l, s));
+    }
     for (int64_t i = 0; i < l->m->n_graphs && l->batch.data.p; i++) {
         const RtGraphDef *g = &l->m->graphs[i];
         int64_t want = l->counts[g->dst_space];

@@ -20,10 +20,14 @@ typedef struct Loader {
     RtNonzeros *nonzeros; /* [n_tensors] of tensors that hold another's */
     RtPattern *patterns;  /* [n_patterns] */
     int64_t n_patterns;
-    int64_t ordered;  /* space of nodes that d->order is of */
+    int64_t *
+        *orders; /* [n_spaces] of nodes that are ordered, until the graph is built: the user's id of each stored one */
+    RtBlock ids; /* what these point into */
     int64_t *counts;  /* [n_spaces] */
     const char **why; /* [n_spaces] where the count comes from */
     RtArray src, dst, batch;
+    RtArray *batches;          /* [n_spaces] of kinds of nodes that have files of their own: the graph of each */
+    const int64_t **graphs_of; /* [n_spaces] the same as numbers; NULL: all of one graph, or as `batch` says */
     RtArray *lists;   /* [n_graphs] of those that the data say: the array, unless an earlier graph reads the same */
     RtEdgeIds *files; /* [n_graphs] their edges */
     RtBlock *kept;    /* [n_graphs] the same, where not all edges of an array are the graph's */
@@ -51,3 +55,6 @@ RtCode rt_load_rows_error(Loader *l, int64_t tensor, int64_t found);
    files say of one count has to agree, ids have to lie below it, and memory for so many nodes has to be there, before
    anything of that size is made. */
 RtCode rt_load_counts(Loader *l);
+
+/* Finds the order of each kind of nodes that has one, l->orders, once all are counted. */
+RtCode rt_load_order(Loader *l);

@@ -129,6 +129,7 @@ typedef struct GnnrtEdgeList {
 typedef struct GnnrtRowCount {
     const char *space; /* GnnrtTensorInfo.space: "author" */
     int64_t n;
+    const int64_t *graph_of; /* [n] each one's graph, ascending; NULL: all in graph 0 */
 } GnnrtRowCount;
 
 typedef struct GnnrtGraphInput {

@@ -107,7 +107,7 @@ static void count_rows(const int32_t *to, int64_t n, int64_t n_rows, int64_t *of
     assert(offsets[0] == 0 && offsets[n_rows] <= n); /* elements without an image are in no row */
 }
 
-/* Where the node of the user's id v is stored; places: [count] of the ordered space, NULL: as they are. */
+/* Where the node of the user's id v is stored; places: [count] of its space, NULL: as they are. */
 static int32_t place_of(const int32_t *places, int32_t v) { return places ? places[v] : v; }
 
 static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const int32_t *from, const int32_t *to,
@@ -159,18 +159,26 @@ static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l, co
     return RT_OK;
 }
 
-/* The ids of the ordered space, and in *places where each of the user's nodes is stored. */
-static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtStatus *st)
+/* The ids of a space that has an order, and where each of the user's nodes is stored. */
+static RtCode order_space(RtGraph *g, int64_t space, const int64_t *order, RtStatus *st)
 {
-    RtSpaceData *s = &g->spaces[t->ordered];
-    if (!t->order) return RT_OK;
+    RtSpaceData *s = &g->spaces[space];
     RT_TRY(rt_graph_alloc(g, s->count, 8, &s->ids, st));
-    RT_TRY(rt_block_alloc(places, rt_size(s->count, 4), "an order of nodes", st));
+    RT_TRY(rt_block_alloc(&g->places[space], rt_size(s->count, 4), "an order of nodes", st));
+    int32_t *places = g->places[space].p;
     for (int64_t i = 0; i < s->count; i++) {
-        s->ids[i] = t->order[i];
-        ((int32_t *)places->p)[t->order[i]] = (int32_t)i;
+        s->ids[i] = order[i];
+        places[order[i]] = (int32_t)i;
     }
-    for (int64_t i = 0; i < s->count; i++) assert(((int32_t *)places->p)[s->ids[i]] == i); /* a permutation */
+    for (int64_t i = 0; i < s->count; i++) assert(places[s->ids[i]] == i); /* a permutation */
+    return RT_OK;
+}
+
+static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
+{
+    RT_TRY(rt_alloc(&g->places, g->model->n_spaces, sizeof *g->places, "a graph", st));
+    for (int64_t s = 1; s < g->model->n_spaces && t->orders; s++)
+        if (t->orders[s]) RT_TRY(order_space(g, s, t->orders[s], st));
     return RT_OK;
 }
 
@@ -180,7 +188,7 @@ static const int32_t *places_of(const RtGraph *g, int64_t space)
 {
     for (int64_t i = 0; i < g->model->n_graphs; i++)
         if (g->model->graphs[i].edge == space) return g->lists[i].stored;
-    return space == g->ordered ? g->places.p : NULL;
+    return g->places[space].p;
 }
 
 /* Candidates of which no program reads an array of pairs: they are counted. */
@@ -222,30 +230,32 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
 
 /* ---- the other maps ---- */
 
-static RtCode check_batch(int64_t id, int64_t before, int64_t v, int64_t n_graphs, RtStatus *st)
+static RtCode check_batch(int64_t id, int64_t before, int64_t v, int64_t n_graphs, const char *place, RtStatus *st)
 {
     if (id < 0 || id >= n_graphs)
-        return rt_fail(st, RT_E_DATA_ID, "batch.npy", "graph ids are numbers from 0",
+        return rt_fail(st, RT_E_DATA_ID, place, "graph ids are numbers from 0",
                        "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id, (long long)n_graphs);
     if (id < before)
-        return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
+        return rt_fail(st, RT_E_GRAPH_BATCH, place, "put the nodes of one graph side by side",
                        "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)id,
                        (long long)before);
     return RT_OK;
 }
 
-/* node.graph, edge.graph from the user's graph_of; zeros without one and for maps to unit. */
+/* node.graph, edge.graph from the user's graphs of nodes; zeros without such and for maps to unit. */
 static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus *st)
 {
     const RtMapDef *d = &g->model->maps[map];
     int64_t n = g->spaces[d->from].count, n_to = g->spaces[d->to].count;
     const char *name = g->model->strings + d->name;
+    char place[300];
+    rt_batch_place(g, t, d->from, place, sizeof place);
     if (n > 0 && n_to < 1)
         return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json", "there are nodes but no graphs");
     RT_TRY(rt_graph_alloc(g, n, 4, &g->maps[map].to, st));
     for (int64_t i = 0, before = 0; i < n && d->to; i++) {
         int64_t id = rt_row_graph(g, t, d->from, i);
-        RT_TRY(check_batch(id, g->model->spaces[d->from].is_edge ? 0 : before, i, n_to, st));
+        RT_TRY(check_batch(id, g->model->spaces[d->from].is_edge ? 0 : before, i, n_to, place, st));
         g->maps[map].to[i] = (int32_t)id;
         before = id;
     }
@@ -460,16 +470,17 @@ static void drop_lists(RtGraph *g)
     for (int64_t i = 0; g->lists && i < g->model->n_graphs; i++) rt_block_free(&g->lists[i].block);
     free(g->lists);
     g->lists = NULL;
-    rt_block_free(&g->places);
+    for (int64_t s = 0; g->places && s < g->model->n_spaces; s++) rt_block_free(&g->places[s]);
+    free(g->places);
+    g->places = NULL;
 }
 
 static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     RT_TRY(rt_alloc(&g->lists, g->model->n_graphs, sizeof *g->lists, "a graph", st));
-    g->ordered = t->ordered;
     RtCode code = rt_memory_check(rt_graph_least_bytes(g->model, t->counts), "a graph of so many nodes", st);
     if (!code) code = count_nodes(g, t, st);
-    if (!code) code = order_nodes(g, t, &g->places, st);
+    if (!code) code = order_nodes(g, t, st);
     if (!code) code = build_edges(g, t, st);
     if (!code) code = build_maps(g, t, st);
     if (!code) code = build_alongs(g, st);

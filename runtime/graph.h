@@ -1,7 +1,7 @@
 /* The graphs of a model as kernels read them: counts of spaces, maps between them, the user's ids.
    Built once from the user's edges, immutable afterwards, shared by any number of contexts. Edge
    spaces are stored sorted by destination, stable in the user's order; node spaces in the user's
-   order, but for one that is given an order. */
+   order, but for those that are given an order. */
 #pragma once
 #include "runtime/abi.h"
 #include "runtime/memory.h"
@@ -35,14 +35,15 @@ typedef struct RtTopology {
     /* [n_graphs] of the model: edges of those that the data say (rt_graph_is_read); NULL: they are not given */
     const RtEdgeIds *files;
     const RtKeys *keys;      /* [n_graphs] of the model: of those that have n_keys; NULL: they are not given */
-    const int64_t *graph_of; /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
+    const int64_t *graph_of; /* [nodes] of the data's graph: each node's graph, ascending; NULL: all in graph 0 */
+    const int64_t *const *graphs_of; /* [n_spaces] the same of each kind of nodes; NULL: graph_of alone says it */
     /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are read; edge spaces are ignored */
     int64_t *counts;
     const RtPattern *patterns; /* of inputs that are held by their nonzeros; their rows as they are stored */
     int64_t n_patterns;
-    /* [count] the user's id of each stored node of space `ordered`; NULL: none is. Only without graph_of */
-    const int64_t *order;
-    int64_t ordered;
+    /* [n_spaces] of nodes: [count] the user's id of each stored one, NULL where they stay as they are; NULL: all do. Only
+       without graph_of and graphs_of */
+    int64_t *const *orders;
 } RtTopology;
 
 /* Rows of a space. A process computes those that it owns, which come first; behind them lie rows that it only reads,
@@ -76,8 +77,8 @@ typedef struct RtGraph {
     RtAlong *alongs;     /* [n_alongs] those that some program reads */
     int64_t n_alongs;
     struct RtEdgeList *lists; /* [n_graphs] kept where some graph is drawn for each step; else NULL */
-    RtBlock places;           /* likewise: where each node of the ordered space is stored */
-    int64_t ordered, draw_seed, draw_step;
+    RtBlock *places;          /* [n_spaces] likewise: where each of the user's nodes is stored; empty: as they are */
+    int64_t draw_seed, draw_step;
     RtBlock *blocks; /* everything above */
     int64_t n_blocks, cap_blocks;
     int64_t bytes;

@@ -4,10 +4,11 @@
 #include "runtime/graph_list.h"
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 /* ---- graphs of a batch ---- */
 
-/* Whether the batch's graph_of speaks of the space: nodes of the data's graph. */
+/* Whether the data's graph_of speaks of the space: nodes of the data's graph. */
 static bool space_is_batched(const RtModel *m, int64_t space)
 {
     bool random = false, data = m->n_graphs == 0;
@@ -34,7 +35,15 @@ int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64
         int64_t via = found ? d->orig : d->kind == RT_GRAPH_NEAREST ? d->dst : d->src;
         return rt_row_graph(g, t, m->maps[via].to, g->maps[via].to[row]);
     }
+    if (t->graphs_of && t->graphs_of[space]) return t->graphs_of[space][row];
     return t->graph_of && space_is_batched(m, space) ? t->graph_of[row] : 0;
+}
+
+const char *rt_batch_place(const RtGraph *g, const RtTopology *t, int64_t space, char *out, size_t size)
+{
+    bool kind = t->graphs_of && t->graphs_of[space];
+    snprintf(out, size, "%s%sbatch.npy", kind ? g->model->strings + g->model->spaces[space].name : "", kind ? "." : "");
+    return out;
 }
 
 /* ---- chosen nodes ---- */

@@ -63,6 +63,8 @@ RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology
    chosen nodes by their graph's map, edges by their source, or by what else of them is known before a run; 0 where all
    are of one. It reads maps of that row's graph and of graphs before it only. */
 int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64_t row);
+/* The file that says so of the nodes, for errors: "batch.npy", "paper.batch.npy". Returns out. */
+const char *rt_batch_place(const RtGraph *g, const RtTopology *t, int64_t space, char *out, size_t size);
 
 /* The count, the map to the base's edges and the map to graphs of batches of a graph whose ends a program says; *n: its
    edges. */

@@ -51,9 +51,11 @@ static int64_t graph_end(const Nodes *x, int64_t v)
 /* Nodes of one graph stand side by side. */
 static RtCode check_batch(const Nodes *x, RtStatus *st)
 {
+    char place[300];
     for (int64_t v = 1; v < x->n && !x->one; v++)
         if (graph_of(x, v) < graph_of(x, v - 1))
-            return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
+            return rt_fail(st, RT_E_GRAPH_BATCH, rt_batch_place(x->g, x->t, x->space, place, sizeof place),
+                           "put the nodes of one graph side by side",
                            "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)graph_of(x, v),
                            (long long)graph_of(x, v - 1));
     return RT_OK;

@@ -261,11 +261,11 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
 
 /* ---- graph ---- */
 
-static int64_t named_count(const GnnrtGraphDesc *d, const char *space)
+static const GnnrtRowCount *count_named(const GnnrtGraphDesc *d, const char *space)
 {
     for (int64_t i = 0; i < d->n_counts; i++)
-        if (d->counts[i].space && !strcmp(d->counts[i].space, space)) return d->counts[i].n;
-    return -1;
+        if (d->counts[i].space && !strcmp(d->counts[i].space, space)) return &d->counts[i];
+    return NULL;
 }
 
 /* Whether lists of edges lead to or from the rows: how many there are, only `counts` says where they are no nodes of the
@@ -280,9 +280,14 @@ static bool is_listed(const RtModel *m, int64_t space)
 }
 
 /* Counts that are given by name, of the data graph's node spaces, and of what batch ids lead to. */
-static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *counts, RtStatus *st)
+static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *counts, const int64_t **graphs_of,
+                          RtStatus *st)
 {
-    for (int64_t i = 0; i < m->n_spaces; i++) counts[i] = named_count(d, m->strings + m->spaces[i].name);
+    for (int64_t i = 0; i < m->n_spaces; i++) {
+        const GnnrtRowCount *given = count_named(d, m->strings + m->spaces[i].name);
+        counts[i] = given ? given->n : -1;
+        graphs_of[i] = given ? given->graph_of : NULL;
+    }
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *g = &m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
@@ -358,22 +363,26 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     if (d->n_inputs < 0 || (d->n_inputs && !d->inputs))
         return bad_argument(st, "n_inputs is negative, or inputs is NULL");
     int64_t *counts = NULL;
+    const int64_t **graphs_of = NULL;
     RtEdgeIds *files = NULL;
     RtCode code = rt_alloc(&counts, m->n_spaces, sizeof *counts, "a graph", st);
+    if (!code) code = rt_alloc(&graphs_of, m->n_spaces, sizeof *graphs_of, "a graph", st);
     if (!code) code = rt_alloc(&files, m->n_graphs, sizeof *files, "a graph", st);
     RtTopology t = {.place = "graph",
                     .n_edges = d->n_edges,
                     .src = d->src,
                     .dst = d->dst,
                     .graph_of = d->graph_of,
+                    .graphs_of = graphs_of,
                     .files = files,
                     .counts = counts};
     if (!code) code = find_lists(m, d, files, st);
-    if (!code) code = fill_counts(m, d, counts, st);
+    if (!code) code = fill_counts(m, d, counts, graphs_of, st);
     if (!code) code = rt_graph_create(m, &t, g, st);
     for (int64_t i = 0; !code && i < m->n_tensors; i++)
         if (m->tensors[i].is_map) code = say_map(*g, &m->tensors[i], d, st);
     free(files);
+    free(graphs_of);
     free(counts);
     return code;
 }

@@ -45,7 +45,7 @@ static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
 
 RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtStatus *st)
 {
-    *t = (RtTensors){.model = m};
+    *t = (RtTensors){.model = m, .graph = g};
     RtCode code = rt_alloc(&t->data, m->n_tensors, sizeof *t->data, "tensors", st);
     if (!code) code = rt_alloc(&t->counts, m->n_tensors, sizeof *t->counts, "tensors", st);
     if (!code) code = rt_alloc(&t->blocks, m->n_tensors, sizeof *t->blocks, "tensors", st);
@@ -106,7 +106,7 @@ void rt_tensors_init(RtTensors *t, int64_t seed)
         const RtTensorDef *d = &t->model->tensors[i];
         if (!t->data[i] || d->kind == RT_INPUT || d->kind == RT_HELD) continue;
         uint32_t hash = rt_name_hash(t->model->strings + d->name);
-        const int64_t *rows = rt_tensor_rows(t, i);
+        const int64_t *rows = rt_tensor_ids(t, i);
         for (int64_t k = 0; k < t->counts[i]; k++)
             put(t->data[i], d->dtype, k,
                 d->kind == RT_HYPER ? d->hyper_default : initial(d, rows, (uint64_t)seed, hash, k));

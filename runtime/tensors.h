@@ -19,6 +19,7 @@ typedef struct RtSharedRows {
 
 typedef struct RtTensors {
     const RtModel *model;
+    const RtGraph *graph;       /* that the rows are of; NULL: none is there */
     const RtSharedRows *shared; /* NULL: all rows of all are here */
     void **data;                /* [n_tensors] NULL: not present */
     int64_t *counts;            /* [n_tensors] elements */
@@ -33,10 +34,17 @@ void rt_tensors_count(RtTensors *t, const RtGraph *g);
 void rt_tensors_free(RtTensors *t);
 /* Memory for one more tensor (an input). */
 RtCode rt_tensors_alloc(RtTensors *t, int64_t tensor, RtStatus *st);
-/* The user's numbers of a tensor's rows; NULL: it has all, in order. */
+/* The user's numbers of the rows that this process has of a tensor; NULL: it has all. */
 static inline const int64_t *rt_tensor_rows(const RtTensors *t, int64_t tensor)
 {
     return t->shared ? t->shared->of[tensor].ids : NULL;
+}
+/* The user's number of each row of a tensor, whose rows may also stand in the order of its graph; NULL: they stand in the
+   user's. */
+static inline const int64_t *rt_tensor_ids(const RtTensors *t, int64_t tensor)
+{
+    const int64_t *some = rt_tensor_rows(t, tensor);
+    return some || !t->graph ? some : t->graph->spaces[t->model->tensors[tensor].space].ids;
 }
 /* Initial values of parameters and state from the seed, defaults of hypers. */
 void rt_tensors_init(RtTensors *t, int64_t seed);

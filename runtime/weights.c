@@ -139,7 +139,9 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
         s->n++;
         stored_shape(t, i, e);
         if (rt_tensor_rows(t, i)) RT_TRY(t->shared->collect(t->shared->ranks, i, from, &whole, st));
-        copy_layout(&m->tensors[i], whole_count(t, i), NULL, rt_tensor_rows(t, i) ? whole.p : from, at, false);
+        bool some = rt_tensor_rows(t, i) != NULL;
+        copy_layout(&m->tensors[i], whole_count(t, i), some ? NULL : rt_tensor_ids(t, i), some ? whole.p : from, at,
+                    false);
         rt_block_free(&whole);
         at += bytes_all;
         assert(at <= (char *)s->data.p + s->data.bytes);
@@ -211,7 +213,7 @@ RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, i
         return rt_fail(st, same ? RT_E_WEIGHTS_DTYPE : RT_E_WEIGHTS_SHAPE, place,
                        "was the model built with other sizes, or for other data?", "tensor %s: found %s, wanted %s",
                        name, found, wanted);
-    copy_layout(d, t->counts[tensor], rt_tensor_rows(t, tensor), out, (char *)(uintptr_t)e->data, true);
+    copy_layout(d, t->counts[tensor], rt_tensor_ids(t, tensor), out, (char *)(uintptr_t)e->data, true);
     return RT_OK;
 }
 

@@ -123,6 +123,35 @@ train net {
 """
 
 
+# Several kinds of nodes: relations of lists, of a column, turned round, of a metapath; each graph's nodes of each kind stand side by side.
+KINDS = """
+schema molecules {
+  node atom, bond, ring
+  edge ends: atom -> bond, near: atom -> atom
+  edge within: atom -> ring = column
+  edge beside: atom -> atom = compose(within, reverse(within))
+  reverse ends, within
+}
+model net(x: node(atom)[F], b: node(bond)[G], w: edge(near)) -> graph[C] {
+  h = linear(x, O = 8)
+  h = tanh(over near { sum_in(w * h.src) } + over rev_ends { mean_in(linear(b, O = 8).src) } + over beside { max_in(h.src) })
+  h = h + over near { readout_mean(h).graph }
+  e = over ends { sum_in(h.src) }
+  r = over within { mean_in(h.src) }
+  h = h + over rev_within { sum_in(r.src) }
+  return linear(cat(readout_sum(h), readout_max(e), readout_mean(r)), O = C)
+}
+train net {
+  loss = cross_entropy(net(data.x, data.b, data.w), data.graph_y) on data.train
+  metric train_loss = cross_entropy(net(data.x, data.b, data.w), data.graph_y) on data.train
+  hyper lr = 0.05
+  optimizer sgd(lr)
+  batch 3 of graphs
+  epochs 3
+}
+"""
+
+
 def make_data(box, name, csr):
     rng = np.random.default_rng(4)
     sizes = rng.integers(1, 12, N_GRAPHS)
@@ -298,6 +327,100 @@ def pairs(box):
     return None if abs(last["loss"] - last["train_loss"]) < 1e-5 * last["loss"] else "loss %g in batches, %g in all" % (last["loss"], last["train_loss"])
 
 
+def kinds_data(box, name, a):
+    os.makedirs(box.path(name))
+    for key, value in a.items():
+        if key != "meta":
+            np.save(box.path(name, key + ".npy"), np.ascontiguousarray(value))
+    with open(box.path(name, "meta.json"), "w") as f:
+        json.dump(a["meta"], f)
+
+
+def kinds_graph(rng, atoms, bonds, rings, near):
+    """One graph; without atoms nothing is joined."""
+    edges = lambda n, m, k: rng.integers(0, [[max(n, 1)], [max(m, 1)]], (2, k if n and m else 0))
+    return {"x": rng.standard_normal((atoms, 5)).astype("f4"), "b": rng.standard_normal((bonds, 3)).astype("f4"),
+            "ends.edge_index": edges(atoms, bonds, 3 * bonds), "near.edge_index": edges(atoms, atoms, near), "w": rng.random(near if atoms else 0).astype("f4"),
+            "atom.within": rng.integers(0, max(rings, 1), atoms),
+            "meta": {"num_atoms": atoms, "num_bonds": bonds, "num_rings": rings, "num_classes": 3,
+                     "relations": {"ends": ["atom", "bond"], "near": ["atom", "atom"], "within": ["atom", "ring"]}}}
+
+
+def joined(rng, graphs):
+    """Graphs as one folder: kinds side by side by graph, edges of all graphs mixed."""
+    a, first = {"meta": dict(graphs[0]["meta"], num_graphs=len(graphs))}, {}
+    for kind in ("atom", "bond", "ring"):
+        n = [g["meta"]["num_%ss" % kind] for g in graphs]
+        first[kind] = np.concatenate([[0], np.cumsum(n)])
+        a["meta"]["num_%ss" % kind] = int(first[kind][-1])
+        a[kind + ".batch"] = np.repeat(np.arange(len(graphs)), n)
+    for key in ("x", "b"):
+        a[key] = np.concatenate([g[key] for g in graphs])
+    a["atom.within"] = np.concatenate([g["atom.within"] + first["ring"][k] for k, g in enumerate(graphs)])
+    for key, ends in (("ends", ("atom", "bond")), ("near", ("atom", "atom"))):
+        e = np.concatenate([g[key + ".edge_index"] + [[first[ends[0]][k]], [first[ends[1]][k]]] for k, g in enumerate(graphs)], 1)
+        order = rng.permutation(e.shape[1])
+        a[key + ".edge_index"] = e[:, order]
+        if key == "near":
+            a["w"] = np.concatenate([g["w"] for g in graphs])[order]
+    a["graph_y"], a["train_mask"] = rng.integers(0, 3, len(graphs)), np.arange(len(graphs)) != 2
+    return a
+
+
+def kinds(box):
+    """Graphs of several kinds of nodes: each has among all what it has alone, whether it is read out at once or in a batch; one batch of all
+    graphs trains as all graphs do without batches."""
+    rng = np.random.default_rng(8)
+    graphs = [kinds_graph(rng, *sizes) for sizes in ((9, 4, 2, 20), (1, 0, 1, 0), (12, 7, 3, 30), (30, 9, 4, 90), (5, 1, 1, 9), (8, 3, 5, 0), (7, 6, 2, 14), (11, 2, 1, 25))]
+    a = joined(rng, graphs)
+    kinds_data(box, "molecules", a)
+    build(box, "molecules_exe", KINDS, "molecules")
+    build(box, "molecules_whole", KINDS.replace("  batch 3 of graphs\n", ""), "molecules")
+    box.must(box.path("molecules_exe"), "train", "--data", "molecules", "--epochs", 0, "--save", "start.st")
+    infer = lambda data: box.must(box.path("molecules_exe"), "infer", "--data", data, "--weights", "start.st", "--out", "y.npy")
+    infer("molecules")
+    all_rows = np.load(box.path("y.npy"))
+    for k, g in enumerate(graphs):
+        kinds_data(box, "one%d" % k, g)
+        infer("one%d" % k)
+        if not np.allclose(np.load(box.path("y.npy")), all_rows[k:k + 1], rtol=1e-4, atol=1e-4):
+            return "graph %d is %s alone, %s among others" % (k, np.load(box.path("y.npy")), all_rows[k])
+    for size in (1, 3):
+        train(box, "molecules_exe", "--metrics", "k.jsonl", "--batch", size, "--set", "lr=0", "--epochs", 1, data="molecules")
+        last = json.loads(open(box.path("k.jsonl")).read().splitlines()[-1])
+        if not abs(last["loss"] - last["train_loss"]) < 1e-5 * abs(last["loss"]):
+            return "loss %g in batches of %d, %g in all" % (last["loss"], size, last["train_loss"])
+    want, got = train(box, "molecules_whole", data="molecules"), train(box, "molecules_exe", "--batch", 8, data="molecules")
+    far = max(np.abs(got[k] - want[k]).max() for k in want)
+    first, second = (train(box, "molecules_exe", "--threads", n, data="molecules") for n in (1, 3))
+    if any(np.any(first[k] != second[k]) for k in first):
+        return "threads change the weights"
+    return None if far < 1e-4 and any(np.any(first[k] != want[k]) for k in want) else "weights are off by %g, or batches do not matter" % far
+
+
+def kinds_refused(box):
+    exe = box.path("molecules_exe")
+    batch, near = np.load(box.path("molecules", "bond.batch.npy")), np.load(box.path("molecules", "near.edge_index.npy"))
+    near[0, 5] = (near[1, 5] + 40) % len(np.load(box.path("molecules", "x.npy")))
+    for name, key, value, rc, code, says in [
+            ("kinds_edge_between_graphs", "near.edge_index", near, 3, "R305", "row 5 is of graph"),
+            ("kinds_batch_not_ascending", "bond.batch", batch[::-1].copy(), 2, "R304", "bond.batch.npy"),
+            ("kinds_batch_short", "bond.batch", batch[1:], 3, "R112", "one per bond"),
+            ("kinds_batch_below_0", "bond.batch", batch - 1, 2, "R111", "bond.batch.npy"),
+            ("kinds_batch_missing", "bond.batch", None, 6, "R117", "the graph of each bond is missing")]:
+        shutil.copytree(box.path("molecules"), box.path("bad"))
+        os.remove(box.path("bad", key + ".npy"))
+        if value is not None:
+            np.save(box.path("bad", key + ".npy"), value)
+        box.refuses(name, (exe, "train", "--data", "bad", "--save", "no.st"), rc, code, says)
+        shutil.rmtree(box.path("bad"))
+    box.refuses("kinds_partition", (box.gnnc, "data", "partition", "molecules", "-k", 2, "-o", "parts"), 1, "E0910", "graphs of several kinds of nodes")
+    box.refuses("kinds_store", (box.gnnc, "check", "molecules_exe.gnn", "--store", "f16", "--data", "molecules"), 1, "E0910", "batch.npy")
+    box.refuses("kinds_out", (exe, "train", "--data", "molecules", "--save", "molecules/bond.batch.npy"), 1, "R410", "a file of the data set")
+    said = box.must(exe, "plan", "--data", "molecules", "--reorder", "bfs").out
+    box.report("kinds_keep_their_order", "order of nodes   none: batch.npy puts" not in said and said)
+
+
 def runs(box):
     """A run among several, after others whose last batch was a small one, is what it is alone."""
     box.must(box.path("bits"), "train", "--data", "data", "--seeds", 3, "--metrics", "runs.jsonl")
@@ -361,6 +484,8 @@ if epochs:
 box.report("found", found(box))
 box.report("bits", bits(box))
 box.report("pairs", pairs(box))
+box.report("kinds", kinds(box))
+kinds_refused(box)
 box.report("runs", runs(box))
 box.report("with_tests", with_tests(box))
 build(box, "model", MODEL % (LR, BATCH, EPOCHS))

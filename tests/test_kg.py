@@ -345,7 +345,38 @@ def test_rotate(box):
     return not abs(found - loss) <= 1e-4 * loss and "the loss is %g, wanted %g" % (found, loss)
 
 
-TESTS = [test_scores, test_places, test_no_array, test_derived, test_steps, test_refused, test_rotate]
+TURNED = """model net(edge_type: edge index[R]) -> edge {
+  param E: node[D] = normal(0, 1)
+  param W: [R, D] = normal(0, 1)
+  return sum(E.src * cos(W[edge_type]) + E.dst * sin(W[edge_type]))
+}
+"""
+
+
+def test_at_table(box):
+    """What is made of a relation's row is made once for each of 40 relations, where no edge can have another one: the row of such reads 0, of which
+    the cosine is not 0. Results are those at the edges."""
+    out = folder(box, split=True)[0]
+    with open(os.path.join(out, "meta.json")) as f:
+        meta = dict(json.load(f), num_relations=40)
+    with open(os.path.join(out, "meta.json"), "w") as f:
+        json.dump(meta, f)
+    model = box.write("turned.gnn", TURNED)
+    for more, where in (["--data", out], "R.rows"), (["--set", "R=40"], "edge"):
+        text = box.must(box.gnnc, "ir", model, "--set", "D=8", "--run=simplify,cse,dce,table,reorder", *more).out
+        found = {line.split(" : ")[1].split("[")[0] for line in text.splitlines() if "= cos " in line}
+        if found != {where}:
+            return "cosines are computed at %s, wanted %s: %s" % (found, where, more)
+    rng, results = np.random.default_rng(2), []
+    write_weights(box, {"E": rng.standard_normal((N, 8)).astype("f4"), "W": rng.standard_normal((40, 8)).astype("f4")})
+    for name, more in (("table", []), ("edges", ["--disable=reorder"])):
+        box.must(box.gnnc, "build", model, "--data", out, "--set", "D=8", "--quick", "--cpu=native", "-o", name, *more)
+        box.must(box.path(name), "infer", "--data", out, "--weights", "w", "--out", "s.npy")
+        results.append(np.load(box.path("s.npy")))
+    return not np.allclose(results[0], results[1], atol=1e-5) and "other results"
+
+
+TESTS = [test_scores, test_places, test_no_array, test_derived, test_steps, test_refused, test_at_table, test_rotate]
 
 
 box = Sandbox(sys.argv[1], "kg")

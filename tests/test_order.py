@@ -134,6 +134,22 @@ def moved():
     return any(mode not in line for mode, line in zip(MODES, said)) and said
 
 
+def bipartite():
+    """Both kinds of nodes are ordered; a loop joins those of one id of the user's."""
+    rng = np.random.default_rng(6)
+    edges = np.stack([rng.integers(0, 90, 700), rng.integers(0, 50, 700)])
+    d = toy.store(box.path("both"), {"edge_index": edges, "x": rng.standard_normal((90, 4)).astype("<f4"), "z": rng.standard_normal((50, 4)).astype("<f4")},
+                  num_src=90, num_dst=50, num_edges=700)
+    box.write("both.gnn", "model net(x: src[F], z: dst[F]) -> dst[F] = over self_loops(g, add) { sum_in(x.src * z.dst) }\n")
+    exe = build("both.exe", "both.gnn", d)
+    outs = []
+    for mode in ["none"] + MODES:
+        box.must(exe, "infer", "--data", d, "--out", "y.npy", "--reorder", mode)
+        outs.append(np.load(box.path("y.npy")).tobytes())
+    said = plan_says(exe, d, "degree")
+    return (outs[1:] != outs[:1] * len(MODES) or "degree" not in said) and "other bits, or %s" % said
+
+
 def kept():
     d = data("batch", random_edges(60, 200), 60, batch=np.sort(np.arange(60) % 3))
     exe = build("batch.exe", "m.gnn", d)
@@ -146,7 +162,7 @@ def refused():
     return (r.rc != 1 or "auto, degree or bfs" not in r.err) and "%s %s" % (r.rc, r.err)
 
 
-for test in [rows, no_edges, nonzeros, auto, moved, kept, refused]:
+for test in [rows, no_edges, nonzeros, auto, moved, bipartite, kept, refused]:
     try:
         box.report(test.__name__, test())
     except (RuntimeError, OSError, IndexError, ValueError) as e:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Graphs between several kinds of nodes (tests/ir/typed.gir) in executables: inference and gradients against numpy, bits of
-threads, processors and the device that the CPU plays, checkpoints, edge inputs in the user's order, kinds without nodes and
-relations without edges, counts that nobody says, all ways in which the data may be wrong. usage: test_typed.py BUILD"""
+threads, processors and the device that the CPU plays, checkpoints, edge inputs in the user's order, nodes of each kind stored
+in another, kinds without nodes and relations without edges, counts that nobody says, all ways in which the data may be wrong. usage: test_typed.py BUILD"""
 import json
 import os
 import shutil
@@ -185,6 +185,54 @@ def test_order(box):
     box.report("order of an edge input matters", np.allclose(before[0], box.infer(box.folder(b), w)[0], atol=1e-4) and "it does not")
 
 
+def plan_says(box, folder, mode, exe="net"):
+    out = box.must(box.path(exe), "plan", "--data", folder, "--reorder", mode).out
+    return [line for line in out.splitlines() if "order of nodes" in line][0]
+
+
+def test_stored(box):
+    """Nodes of each kind stored in another order, rows of parameters with them: results have the same bits, and what is trained agrees."""
+    a, w = arrays(400, 150, 6, 1500, 2500), weights(6)
+    folder = box.folder(a)
+    want, end = box.infer(folder, w), box.train(folder)[1]
+    for mode in ("degree", "bfs"):
+        got = box.infer(folder, w, "--reorder", mode, "--threads", "3")
+        box.report("stored by " + mode, any(x.tobytes() != y.tobytes() for x, y in zip(want, got)) and "other bits")
+        got = box.train(folder, "--reorder", mode)[1]
+        wrong = ["%s: %.3g" % (k, np.abs(end[k] - got[k]).max()) for k in end if np.abs(end[k] - got[k]).max() > 2e-3]
+        said = plan_says(box, folder, mode)
+        box.report("trained by " + mode, "; ".join(wrong) or (mode not in said and said))
+    box.train(folder, "--epochs", "2", "--reorder", "bfs", "--checkpoint", box.path("ck"))
+    got = box.train(folder, "--resume", box.path("ck"))[1]
+    wrong = ["%s: %.3g" % (k, np.abs(end[k] - got[k]).max()) for k in end if np.abs(end[k] - got[k]).max() > 2e-3]
+    box.report("a run goes on in another order", "; ".join(wrong))
+
+
+RING = """schema ring {
+  node a, b
+  edge near: a -> b
+}
+model net(x: node(a)[F]) -> node(b)[F] = over near { sum_in(x.src) }
+"""
+
+
+def test_local(box):
+    """Neighbours on a ring between two kinds, which have the ids of two random permutations: the order finds them, by the edges of both kinds together."""
+    n, r = 20000, np.random.default_rng(8)
+    v = np.repeat(np.arange(n), 6)
+    u = (v + np.tile([-3, -2, -1, 1, 2, 3], n)) % n
+    a = {"near.edge_index": np.stack([r.permutation(n)[u], r.permutation(n)[v]]), "x": r.standard_normal((n, 2)).astype("f4")}
+    folder = box.folder(a, num_as=n, num_bs=n, relations={"near": ["a", "b"]})
+    box.must(box.gnnc, "build", box.write("ring.gnn", RING), "--quick", "--cpu=native", "--data", folder, "-o", box.path("ring"))
+    said = plan_says(box, folder, "auto", "ring")
+    box.report("order of two kinds", ("bfs" not in said or float(said.split("gathers ")[1].split()[0]) > 0.7) and said)
+    outs = []
+    for mode in ("none", "bfs"):
+        box.must(box.path("ring"), "infer", "--data", folder, "--out", box.path("ring.npy"), "--reorder", mode)
+        outs.append(np.load(box.path("ring.npy")).tobytes())
+    box.report("results of two kinds", outs[0] != outs[1] and "other bits")
+
+
 def test_training(box):
     a = arrays()
     folder = box.folder(a)
@@ -274,6 +322,94 @@ def test_library(box):
         r = box.run(box.path("main"), 6, 23, 40)
         box.report("library refuses: an id of " + name, (r.rc != 1 or "DATA_ID" not in r.err or name not in r.err or wanted not in r.err) and r.err)
         box.write(name + ".bin", np.ascontiguousarray(given[name]).tobytes())
+
+
+OWN = """schema own {
+  node a, b
+  edge r: a -> b
+}
+model net(x: node(a)[F]) -> node(b)[F] {
+  param w: edge(r)[F] = normal(0, 1) as "conv.edge_weight"
+  return over r { sum_in(x.src * w) }
+}
+train net {
+  loss = mse(net(data.x), data.b.y)
+  optimizer sgd(0.5)
+  epochs 3
+}
+"""
+
+
+def test_edge_rows(box):
+    """A parameter with a row for each edge of a relation: stored in the user's order under the name that `as` gives, trained, read again, the
+    same bits from any number of threads and in any order of nodes; refused to processes and libraries by name."""
+    r = np.random.default_rng(9)
+    n, m, e = 30, 20, 150
+    a = {"r.edge_index": np.stack([r.integers(0, n, e), r.integers(0, m, e)]), "x": r.standard_normal((n, 3)).astype("f4"),
+         "b.y": r.standard_normal((m, 3)).astype("f4")}
+    folder = box.folder(a, num_as=n, num_bs=m)
+    box.must(box.gnnc, "build", box.write("own.gnn", OWN), "--quick", "--cpu=native", "--data", folder, "-o", box.path("own"))
+    train = lambda *flags: box.train(folder, *flags, exe="own")
+    w = train("--epochs", "0")[1]["conv.edge_weight"].astype("f8")
+    start, (src, dst) = w.astype("f4"), a["r.edge_index"]
+    for _ in range(3):
+        out = sums(a["x"][src] * w, dst, m)
+        w = w - 0.5 * 2 / out.size * (out - a["b.y"])[dst] * a["x"][src]
+    bits, got, _ = train()
+    far = np.abs(got["conv.edge_weight"] - w).max() if got["conv.edge_weight"].shape == (e, 3) else np.inf
+    box.report("rows of edges", (far > 1e-4 or np.abs(start - w).max() < 1e-2 or abs(start.std() - 1) > 0.2) and "off by %g" % far)
+    for flags in (["--threads", "3"], ["--reorder", "bfs"]):
+        box.report("rows of edges " + " ".join(flags), train(*flags)[0] != bits and "other bits")
+    box.train(folder, "--epochs", "1", "--checkpoint", box.path("own.ck"), exe="own")
+    box.report("rows of edges from a checkpoint", train("--resume", box.path("own.ck"), "--reorder", "degree")[0] != bits and "other bits")
+    save_file(got, box.path("w.safetensors"))
+    box.must(box.path("own"), "infer", "--data", folder, "--weights", box.path("w.safetensors"), "--out", box.path("own.npy"))
+    box.report("rows of edges in weights", not np.allclose(np.load(box.path("own.npy")), sums(a["x"][src] * w, dst, m), atol=1e-4) and "other numbers")
+    parts = box.folder(dict(a), num_as=n, num_bs=m, relations={"r": ["a", "b"]}, rows={"x": "a"})
+    box.must(box.gnnc, "data", "partition", parts, "-k", "2", "-o", box.path("own_parts"))
+    got = box.run(box.path("own"), "train", "--data", box.path("own_parts"), "--ranks", "2")
+    box.report("rows of edges by processes", (got.rc == 0 or "R911" not in got.err or "conv.edge_weight" not in got.err) and got.err)
+    r = box.run(box.gnnc, "build", box.write("bare.gnn", OWN[:OWN.index("train")]), "--set", "F=2", "--emit=lib,header", "-o", box.path("libown"))
+    box.report("rows of edges in a library", (r.rc != 1 or "E0910" not in r.err or "`conv.edge_weight`" not in r.err) and r.err)
+
+
+READOUT = """schema two {
+  node a, b
+  edge r: a -> b
+}
+model net(x: node(a)[F]) -> graph[F] = readout_sum(over r { sum_in(x.src) }) + readout_max(x)
+"""
+READOUT_LIBRARY = """#include "libtwo.h"
+#include <stdio.h>
+
+int main(void)
+{
+    static const int64_t src[] = {0, 1, 2, 1}, dst[] = {1, 0, 2, 0}, of_a[] = {0, 0, 1}, of_b[] = {0, 0, 1};
+    static const float x[] = {1, 2, 30};
+    TwoModel *model;
+    TwoGraph *graph;
+    TwoContext *context;
+    TwoStatus st;
+    TwoEdgeList list = {"r", 4, src, dst};
+    TwoRowCount counts[] = {{"a", 3, of_a}, {"b", 3, of_b}};
+    TwoGraphDesc desc = {.n_graphs = 2, .n_lists = 1, .lists = &list, .n_counts = 2, .counts = counts};
+    float y[2];
+    const void *inputs[] = {x};
+    void *results[] = {y};
+    int bad = two_model_create(two_tables(), 0, TWO_BEST_CPU, &model, &st) || two_graph_create(model, &desc, &graph, &st) ||
+              two_context_create(model, graph, 0, NULL, 0, &context, &st) || two_forward(context, inputs, results, &st);
+    printf(bad ? "%g %g %s" : "%g %g", y[0], y[1], st.message);
+    return bad;
+}
+"""
+
+
+def test_library_graphs(box):
+    """A library reads out each graph of several kinds of nodes."""
+    box.must(box.gnnc, "build", box.write("two.gnn", READOUT), "--quick", "--set", "F=1", "--emit=lib,header", "--prefix", "two", "-o", box.path("libtwo"))
+    box.must("cc", "-I", box.root, box.write("two.c", READOUT_LIBRARY), box.path("libtwo.a"), "-lm", "-o", box.path("two_main"))
+    got = box.run(box.path("two_main"))
+    box.report("a library of graphs", (got.rc or got.out != "7 60") and "%s: %s" % (got.rc, got.out))
 
 
 SCHEMAS = {
@@ -408,8 +544,6 @@ def test_refused(box):
         r = box.run(box.path("net"), "infer", "--data", folder, "--weights", box.path("w.safetensors"), "--out", box.path("no.npy"))
         wrong = r.rc == 0 or (rc and r.rc != rc) or place not in r.err or message not in r.err or os.path.exists(box.path("no.npy"))
         box.report("refused: " + name, wrong and "%s: %s" % (r.rc, r.err))
-    r = box.run(box.path("net"), "train", "--data", box.folder(a), "--reorder", "auto")
-    box.report("refused: --reorder", (r.rc != 1 or "nodes of several types are not ordered" not in r.err) and "%s: %s" % (r.rc, r.err))
     r = box.run(box.path("net"), "train", "--data", box.folder(a), "--ranks", "2")
     box.report("refused: --ranks", (r.rc == 0 or "R912" not in r.err) and r.err)
     r = box.run(box.gnnc, "data", "partition", box.folder(a), "-k", "2", "-o", box.path("parts"))
@@ -521,12 +655,15 @@ def test_drawn(box):
         p = Program(np.random.default_rng(seed))
         box.must(box.gnnc, "build", box.write("drawn.gir", p.write()), "--cpu=native", "-o", box.path("drawn"))
         folder, wrong = box.folder({k: np.ascontiguousarray(v) for k, v in p.data.items()}, **{"num_" + t: n for t, n in p.rows.items()}), []
-        for threads in ("1", "3"):
-            box.must(box.path("drawn"), "infer", "--data", folder, "--out", box.path("o.npy"), "--threads", threads)
+        bits = {}
+        for threads, order in (("1", "none"), ("3", "none"), ("2", "degree"), ("1", "bfs")):
+            box.must(box.path("drawn"), "infer", "--data", folder, "--out", box.path("o.npy"), "--threads", threads, "--reorder", order)
             for i, (name, (_, _, value)) in enumerate(p.returns):
                 got = np.load(box.path("o.npy" if not i else "o.%s.npy" % name))
                 if got.shape != value.shape or (value.size and np.abs(got - value).max() > 1e-4 * max(1, np.abs(value).max())):
-                    wrong.append("%s of %s threads" % (name, threads))
+                    wrong.append("%s of %s threads, order %s" % (name, threads, order))
+                if bits.setdefault(name, got.tobytes()) != got.tobytes():
+                    wrong.append("other bits of %s, order %s" % (name, order))
         box.report("drawn %d" % seed, wrong and "%s\n%s" % (wrong, "; ".join(p.graphs)))
 
 
@@ -542,7 +679,7 @@ def test_large_path(box):
 
 def main():
     box = Typed(sys.argv[1])
-    for test in (test_forward, test_order, test_training, test_device, test_archive, test_counts, test_library, test_budget, test_schema, test_many, test_refused, test_drawn, test_large_path):
+    for test in (test_forward, test_order, test_stored, test_local, test_training, test_device, test_archive, test_counts, test_library, test_edge_rows, test_library_graphs, test_budget, test_schema, test_many, test_refused, test_drawn, test_large_path):
         try:
             test(box)
         except (RuntimeError, OSError, ValueError) as e:

@@ -37,6 +37,8 @@ double price_flops_as_bytes(const Machine *m, PriceKind kind, double flops)
     return flops / (rate_of(m, kind) / m->dram_bytes);
 }
 
+double price_near_as_bytes(const Machine *m, double bytes) { return bytes * m->dram_bytes / m->near_bytes; }
+
 double price_kernel_as_bytes(const Machine *m) { return m->kernel_ns * m->dram_bytes; }
 
 double price_least_read(const Machine *m) { return (double)m->line_bytes / 4; }

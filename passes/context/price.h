@@ -21,7 +21,8 @@ double price_inner(const Machine *m, double lanes, double flops);
 
 /* Bytes that stream from memory meanwhile. */
 double price_flops_as_bytes(const Machine *m, PriceKind kind, double flops);
-double price_kernel_as_bytes(const Machine *m); /* starting one */
+double price_near_as_bytes(const Machine *m, double bytes); /* bytes that the second cache gives */
+double price_kernel_as_bytes(const Machine *m);             /* starting one */
 /* Least bytes that a row at a random place counts as: a line is brought, of which neighbours may want the rest. */
 double price_least_read(const Machine *m);
 

@@ -209,15 +209,6 @@ static bool is_graph_input(const PassContext *ctx, const char *name)
     return found;
 }
 
-bool key_is_whole(const IrModule *m, const IrFunc *f, IrId key, IrId dim)
-{
-    const IrOp *op = &f->ops.data[key];
-    const IrArg *arg = op->op == IR_OP_arg ? &f->args.data[op->attr.i] : NULL;
-    if (!arg || arg->kind != IR_ARG_TENSOR) return false;
-    const IrTensor *t = &m->tensors.data[arg->ref];
-    return t->bound && t->bound <= m->dims.data[dim].size && !t->allow_missing;
-}
-
 bool pairs_expect(const PassContext *ctx, IrModule *m, const IrFunc *f, IrId key, IrId dim, IrId row, PairsExpected *p)
 {
     const IrOp *op = &f->ops.data[key];
@@ -245,7 +236,7 @@ static void add_pairs(Work *k, IrId key, IrId dim)
             const PairsExpected *of = &k->pairs.data[j].of;
             known |= of->key == key && of->dim == dim && of->row == rows[i];
         }
-        Pairs p = {.whole = key_is_whole(k->r.b.m, k->r.old, key, dim)};
+        Pairs p = {.whole = irb_key_is_whole(k->r.b.m, k->r.old, key, k->r.b.m->dims.data[dim].size)};
         if (!known && pairs_expect(k->ctx, k->r.b.m, k->r.old, key, dim, rows[i], &p.of))
             VEC_PUSH(k->ctx->stage, &k->pairs, p);
     }

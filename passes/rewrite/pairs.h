@@ -12,8 +12,6 @@ typedef struct PairsExpected {
     double n, elements, sums;   /* expected pairs, elements, rows times keys */
 } PairsExpected;
 
-/* Is key, a value of f, a place of dim for every element, as the range says that an input declares? */
-bool key_is_whole(const IrModule *m, const IrFunc *f, IrId key, IrId dim);
 /* False where the pairs are not known before a function is called: of keys that are no input, of graphs that are drawn. */
 bool pairs_expect(const PassContext *ctx, IrModule *m, const IrFunc *f, IrId key, IrId dim, IrId row, PairsExpected *p);
 /* Are they clearly fewer than elements, and than rows times keys? */

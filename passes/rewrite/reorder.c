@@ -41,6 +41,19 @@ static void set_opaque(Reorder *r, const IrFunc *old)
         if (pinned[v]) r->facts.data[v] = (r->facts.data[v] & RO_FIXED) | FACTS_USUAL | RO_PINNED;
 }
 
+/* Routes say where the elements of computed maps lead. */
+static void find_whole(Reorder *r, const IrFunc *old)
+{
+    const IrModule *m = r->b.m;
+    r->whole = ARENA_ARRAY(r->ctx->stage, bool, m->maps.n + 1);
+    for (IrId v = 0; v < old->ops.n; v++) {
+        const IrOp *op = &old->ops.data[v];
+        if (op->op != IR_OP_route) continue;
+        const IrSpace *to = &m->spaces.data[m->maps.data[op->attr.map].to];
+        if (to->has_dim) r->whole[op->attr.map] = irb_key_is_whole(m, old, op->args[0], m->dims.data[to->dim].size);
+    }
+}
+
 /* A copy of old, op by op; equal ops stay apart here. */
 static void fill_pool(Reorder *r, const IrFunc *old)
 {
@@ -261,6 +274,7 @@ static const IrFunc *one_round(Reorder *r, const IrFunc *old)
     r->table = op_table_new(r->ctx->stage, 0);
     r->n_table = r->values.n = r->facts.n = r->near.n = r->inputs.n = 0;
     r->holds = false;
+    find_whole(r, old);
     for (uint32_t i = 0; i < old->results.n; i++) VEC_PUSH(r->b.m->arena, &r->b.f->results, old->results.data[i]);
     fill_pool(r, old);
     for (IrId v = 0; v < r->b.f->ops.n && n_steps < MAX_STEPS; v++)

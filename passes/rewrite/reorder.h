@@ -50,6 +50,7 @@ typedef struct Reorder {
     bool has_grad;      /* adjoints will be made of what is here */
     bool holds;         /* the function runs many times: what is fixed may be held */
     const double *rows; /* [spaces] expected, in rows of a node space */
+    bool *whole;        /* [maps] none of its elements is without an image, though the map is partial */
     double total;       /* time of the function that the pool began with */
     double work;        /* the same without the time to read its inputs; gains are shares of it */
     IrValues inputs;    /* of the function: reorder_is_input */
@@ -65,6 +66,11 @@ typedef struct Reorder {
 static inline const IrOp *ro_op(const Reorder *r, IrId v) { return &r->b.f->ops.data[v]; }
 static inline IrType ro_type(const Reorder *r, IrId v) { return r->b.f->ops.data[v].type; }
 static inline const IrMap *ro_map(const Reorder *r, IrId map) { return &r->b.m->maps.data[map]; }
+/* May some element be without an image, so that it reads 0? */
+static inline bool ro_is_partial(const Reorder *r, IrId map)
+{
+    return r->b.m->maps.data[map].partial && !r->whole[map];
+}
 static inline bool ro_knows(const Reorder *r, IrId v, Facts facts) { return (r->facts.data[v] & facts) == facts; }
 /* The op that makes v; NULL where v is opaque. */
 static inline const IrOp *ro_def(const Reorder *r, IrId v) { return ro_knows(r, v, RO_PINNED) ? NULL : ro_op(r, v); }

@@ -50,6 +50,13 @@ static bool follows_stored(const Reorder *r, const IrOp *op, int depth)
     return false;
 }
 
+/* A table whose size is known, half of the second cache at most. */
+static bool is_near(const Reorder *r, const IrType *t)
+{
+    double bytes = (double)EXPECTED_NODES * bytes_of(r, t);
+    return r->b.m->spaces.data[t->space].has_dim && bytes <= (double)r->ctx->machine->l2_bytes / 2;
+}
+
 /* Rows that follow each other in memory are read once. What is gathered lies in memory: what is computed for it is
    written. */
 static RoCost gather_cost(const Reorder *r, const IrOp *op)
@@ -57,6 +64,7 @@ static RoCost gather_cost(const Reorder *r, const IrOp *op)
     const IrOp *x = ro_op(r, op->args[0]);
     double least = price_least_read(r->ctx->machine) * r->rows[op->type.space], bytes = bytes_of(r, &op->type);
     if (ro_map(r, op->attr.map)->sorted) bytes = bytes_of(r, &x->type);
+    else if (is_near(r, &x->type)) bytes = price_near_as_bytes(r->ctx->machine, bytes);
     else if (bytes < least) bytes = least;
     bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const && !follows_stored(r, x, 4);
     return moved(r, bytes + (computed ? bytes_of(r, &x->type) : 0));

@@ -2,7 +2,8 @@
      %3 = gather %1 via edge.src : edge[F]          %3 = exp %1 : node[F]
      %4 = exp %3 : edge[F]                    ->    %4 = gather %3 via edge.src : edge[F]
    A value is lifted through a map if all that it is made of in its space was gathered through that map, or is a
-   constant. Random numbers are drawn where they were. Where the map is partial, only what is 0 of zeros is lifted.
+   constant. Random numbers are drawn where they were. Where an element may have no image, it reads 0, and only what is 0 of
+   zeros is lifted: cos, say, only where the range of an input that says the map is declared.
    A row that nobody reads holds what it likes, unless adjoints will be made: 0 times an infinite derivative is a NaN,
    so what an operation takes there is a number that does no harm:
      exp gather(x via M)     ->     gather(exp(M sums nothing ? 0 : x) via M) */
@@ -14,15 +15,15 @@ static IrId lift(Reorder *r, IrId v, IrId map, int depth);
 static bool may_lift(const Reorder *r, const IrOp *op, IrId map)
 {
     uint16_t traits = ir_ops[op->op].traits;
-    if (op->op == IR_OP_const) return !ro_map(r, map)->partial || op->attr.f == 0;
+    if (op->op == IR_OP_const) return !ro_is_partial(r, map) || op->attr.f == 0;
     if (!(traits & (T_MAP | T_DIMS)) || traits & T_RANDOM || !op->n_args) return false;
     for (uint32_t k = 0; k < op->n_args; k++) {
         IrId space = ro_type(r, op->args[k]).space;
         bool unit = space == IR_UNIT;
         if (unit ? op->op == IR_OP_reshape : space != op->type.space) return false; /* rows of a dim */
-        if (unit && ro_map(r, map)->partial && op->op != IR_OP_mul && op->op != IR_OP_contract) return false;
+        if (unit && ro_is_partial(r, map) && op->op != IR_OP_mul && op->op != IR_OP_contract) return false;
     }
-    return !ro_map(r, map)->partial || traits & (T_ZERO | T_LINEAR) || op->op == IR_OP_contract;
+    return !ro_is_partial(r, map) || traits & (T_ZERO | T_LINEAR) || op->op == IR_OP_contract;
 }
 
 /* ---- winners ----

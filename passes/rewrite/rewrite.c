@@ -118,6 +118,15 @@ IrId irb_said_map(IrModule *m, IrId tensor, IrId to)
     return t->map;
 }
 
+bool irb_key_is_whole(const IrModule *m, const IrFunc *f, IrId key, int64_t size)
+{
+    const IrOp *op = &f->ops.data[key];
+    const IrArg *arg = op->op == IR_OP_arg ? &f->args.data[op->attr.i] : NULL;
+    if (!arg || arg->kind != IR_ARG_TENSOR) return false;
+    const IrTensor *t = &m->tensors.data[arg->ref];
+    return t->kind == IR_INPUT && t->bound && t->bound <= size && !t->allow_missing;
+}
+
 IrId irb_all_map(Build *b, IrId space)
 {
     const char *name = arena_printf(b->m->arena, "%s.all", b->m->spaces.data[space].name);

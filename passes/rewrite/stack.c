@@ -226,7 +226,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         }
         const Alike *last = &c.alike.data[c.alike.n - 1]; /* the pieces themselves */
         IrId rows = old->ops.data[last->values[0]].type.space;
-        bool takes = pays(&c, rows, &n, &all) && (last->gone || key_is_whole(m, old, c.key, c.dim));
+        bool takes = pays(&c, rows, &n, &all) && (last->gone || irb_key_is_whole(m, old, c.key, c.n));
         pass_remark_at(ctx, PASS_stack, takes, old, v,
                        "%u values that differ in their parameters alone: %.0f elements or pairs, %.0f rows times keys",
                        c.n, n, all);

@@ -17,6 +17,13 @@ def reducer(folder, cls, name, ours, make, counts):
                 graph={"n_src": len(index), "n_dst": TARGETS})
 
 
+class Exact(aggr.EquilibriumAggregation):
+    """It begins at zeros of single precision, and so has a first gradient of such."""
+
+    def init_output(self, dim_size):
+        return super().init_output(dim_size).double()
+
+
 def record(folder):
     some, fed = [3, 0, 5, 1], [3, 2, 5, 1]
     reducer(folder, "SetTransformerAggregation", "two_seeds", "set_transformer_aggr(num_seed_points = 2, H = 2)",
@@ -32,3 +39,5 @@ def record(folder):
             lambda: aggr.PatchTransformerAggregation(4, 3, 4, 4, 2, aggr="sum"), [3, 0, 6, 1])
     reducer(folder, "LSTMAggregation", "projected", "lstm_aggr(O = 5, proj_size = 3, most = 5, padded = true, num_layers = 2, bidirectional = true)",
             lambda: aggr.LSTMAggregation(4, 5, proj_size=3, num_layers=2, bidirectional=True), some)
+    reducer(folder, "EquilibriumAggregation", "default", "equilibrium_aggr(O = 3, hidden = [5, 6])", lambda: Exact(4, 3, [5, 6]), some)
+    reducer(folder, "EquilibriumAggregation", "two_steps", "equilibrium_aggr(O = 2, hidden = [7], steps = 2)", lambda: Exact(4, 2, [7], grad_iter=2), fed)

@@ -349,7 +349,7 @@ static void test_typed(int64_t n_a, int64_t n_b, int64_t n_c, int64_t n_edges, u
                                    {"edges", n_kept, from, to, rows},
                                    {"edges", 0, from, to, rows},
                                    {"bc", n_b, NULL, column, NULL}};
-    RtTopology t = {.place = "test", .files = files, .counts = counts, .ordered = -1};
+    RtTopology t = {.place = "test", .files = files, .counts = counts};
     RtGraph *g = NULL;
     RtStatus st = {0};
     if (check(w != NULL, "eval_world: %s", why ? why : "?") &&
