@@ -109,6 +109,8 @@ RtCode rt_cli_ranks_agree(const RtCli *c, RtCode code);
 /* The folder that this process reads: its part, where --data holds parts. */
 RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
+/* DATA_FOLDS unless each fold has a row in some process's part. */
+RtCode rt_cli_ranks_folds(const RtCli *c, const RtData *d);
 /* After training: PEERS_DIFFER unless all processes have the same parameters and states. */
 RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data);
 /* What `plan` says of a program that processes share; nothing for one process. */

@@ -177,6 +177,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
         code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds",
                        "leave it out, or train and measure `on data.train` and `on data.test`",
                        "what this command runs reads none of the masks that folds make");
+    if (!code && data.folds) code = rt_cli_ranks_folds(c, &s->data);
     if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
     if (!code) code = rt_cli_ranks_start(c, s);

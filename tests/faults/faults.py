@@ -375,6 +375,7 @@ FAULTS = [
     ("runtime/ranks_run.c", "            if (a->overlap) RT_TRY(rt_overlap_begin(a, i, st));\n", "", "ranks"),
     ("runtime/ranks_overlap.c", "if (all || (image ? image[k] : k) >= owned)", "if (all)", "ranks"),
     ("runtime/ranks_overlap.c", "if (t->at == RT_AT_ELEMENT && !m->maps[s->under].sorted) return true;", "", "ranks"),
+    ("runtime/cli_ranks.c", "rows[i % d->n_folds] += rows[i];", "rows[i % d->n_folds] += 0 * rows[i];", "folds"),
     ("runtime/ranks_overlap.c", "ship.out[j], WANTED);", "ship.out[j], 0);", "ranks"),
     ("runtime/ranks_overlap.c", ".first = t->begin, .last = t->finish};", ".first = t->begin, .last = t->begin};", "ranks"),
     ("runtime/ranks.c", "s->whole = true;", "s->whole = false;", "ranks"),
