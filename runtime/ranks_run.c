@@ -58,7 +58,7 @@ static void list_divided(Listing *l, const RtDivided *d)
                                   .row_bytes = x->row_bytes,
                                   .rows_out = rt_ship_rows_out(a->r, x->ship),
                                   .site = a->operands_site,
-                                  .rounds = rt_sent_rounds(x),
+                                  .rounds = 1,
                                   .rows_to = x->ship->out_n,
                                   .round = -1});
     }
@@ -157,6 +157,7 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
     RT_TRY(predict(a, st));
     RT_TRY(grow(&a->r->room, a->room_bytes, st));
     RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
+    for (int64_t i = 0; i < a->n_divided; i++) RT_TRY(rt_divided_begin(a, &a->divided[i], st));
     if (a->overlap) RT_TRY(rt_overlap_begin(a, -1, st));
     for (int64_t i = -1; i < a->e->program->n_steps; i++) {
         if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i) {
@@ -169,8 +170,7 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
             const RtExchange *x = &a->exchanges[--exchange];
             void *rows = a->e->buffers[x->buffer];
             if (a->policy) RT_TRY(rt_policy_run(a, exchange, st));
-            else if (!a->overlap)
-                RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, across_room(a), st));
+            else if (!a->overlap) RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, st));
         }
     }
     assert(!exchange && divided == a->n_divided);

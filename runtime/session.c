@@ -195,6 +195,8 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = load_device(c, s, o->programs);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
+    bool again = data.folds || s->device || c->command == CMD_BENCH; /* what is computed once may be so once more */
+    if (!code && c->command != CMD_PLAN && !again) rt_setup_release(c->model, &s->data.tensors, o->programs);
     if (code) rt_session_close(s);
     return code;
 }
