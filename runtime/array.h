@@ -4,6 +4,7 @@
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
+enum { RT_ARRAY_SPARE = 256 }; /* bytes behind a tensor's elements that kernels may read */
 enum { RT_ARRAY_DIMS = 8, RT_U8 = RT_BF16 + 1 /* only in files */ };
 
 typedef struct RtArray {
@@ -11,6 +12,7 @@ typedef struct RtArray {
     int64_t n_dims, shape[RT_ARRAY_DIMS];
     int64_t count; /* product of shape */
     RtBlock data;
+    bool spare; /* RT_ARRAY_SPARE bytes lie behind the elements: a tensor may take the block */
 } RtArray;
 
 void rt_array_free(RtArray *a);

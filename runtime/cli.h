@@ -118,6 +118,8 @@ RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
 /* NCCL, once the device is there, where --exchange says so. */
 RtCode rt_cli_ranks_nccl(const RtCli *c, RtSession *s);
+/* DATA_FOLDS unless each fold has a row in some process's part. */
+RtCode rt_cli_ranks_folds(const RtCli *c, const RtData *d);
 /* After training: PEERS_DIFFER unless all processes have the same parameters and states. */
 RtCode rt_cli_ranks_same(const RtCli *c, const RtData *data);
 /* What `plan` says of a program that processes share; nothing for one process. */

@@ -28,12 +28,14 @@ void rt_cli_memory_add(RtCliMemory *t, const RtExec *e)
         if (e->model->results[e->program->first_result + i].tensor < 0) t->results += rt_result_bytes(e, i);
 }
 
-static int64_t tensor_bytes(const RtModel *m, const RtGraph *g)
+/* released: of inputs that are free once what is computed once is there; else of the others. */
+static int64_t tensor_bytes(const RtModel *m, const RtGraph *g, bool released)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < m->n_tensors; i++) {
         int64_t kind = m->tensors[i].kind;
         if (((kind == RT_INPUT || kind == RT_HELD) && !rt_programs_take(m, programs_of(m), i))) continue;
+        if (rt_setup_alone_takes(m, programs_of(m), i) != released) continue;
         bytes = rt_size_plus(bytes, rt_tensor_count(m, g, i), rt_dtype_bytes(m->tensors[i].dtype));
     }
     return bytes;
@@ -43,10 +45,11 @@ RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory 
 {
     int64_t least, sum, most;
     if (!s->ranks) return RT_OK;
-    int64_t tensors = tensor_bytes(c->model, s->data.graph), graph = s->data.graph->bytes,
-            owned = rt_ranks_bytes(s->ranks), tables = t->tables + owned,
+    int64_t tensors = tensor_bytes(c->model, s->data.graph, false), graph = s->data.graph->bytes,
+            before = t->before + tensor_bytes(c->model, s->data.graph, true), owned = rt_ranks_bytes(s->ranks),
+            tables = t->tables + owned,
             all = tensors + graph + owned +
-                  larger(t->before, t->tables + t->arena + t->results + t->room + t->operands + t->once + t->staged);
+                  larger(before, t->tables + t->arena + t->results + t->room + t->operands + t->once + t->staged);
     RT_TRY(rt_cli_ranks_gather(c, all, &least, &sum, &most));
     if (json)
         printf(
@@ -55,15 +58,16 @@ RtCode rt_cli_plan_memory(const RtCli *c, const RtSession *s, const RtCliMemory 
             "\"sent_once\": %lld, \"staged\": %lld, \"before\": %lld}}",
             (long long)least, (long long)most, (long long)tensors, (long long)graph, (long long)tables,
             (long long)t->arena, (long long)t->results, (long long)t->room, (long long)t->operands, (long long)t->once,
-            (long long)t->staged, (long long)t->before);
+            (long long)t->staged, (long long)before);
     else
         printf("\na process that %s takes %lld to %lld bytes, beside its code; the first one:\n"
                "  %lld tensors, %lld graph, %lld tables of rows that travel, %lld planned memory, %lld results,\n"
                "  %lld room in which rows travel, %lld operands of sums, %lld that were sent once;\n"
-               "  before the first run, values that are computed once take %lld beside tensors, graph and its part\n",
+               "  before the first run, values that are computed once and inputs of these alone take %lld beside "
+               "tensors, graph and its part\n",
                c->model->train->present ? "trains" : "infers", (long long)least, (long long)most, (long long)tensors,
                (long long)graph, (long long)tables, (long long)t->arena, (long long)t->results, (long long)t->room,
-               (long long)t->operands, (long long)t->once, (long long)t->before);
+               (long long)t->operands, (long long)t->once, (long long)before);
     if (t->staged && !json)
         printf("  of the first, %lld bytes are page-locked, in which rows from and to its device are staged\n",
                (long long)t->staged);

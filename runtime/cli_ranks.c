@@ -1,6 +1,7 @@
 /* A command by several processes: how they find one another, what they must agree on, and what each reads. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/folds.h"
 #include "runtime/nccl.h"
 #include "runtime/ranks.h"
 #include <errno.h>
@@ -55,8 +56,8 @@ RtCode rt_cli_ranks_nccl(const RtCli *c, RtSession *s)
 
 RtCode rt_cli_ranks_refuse(const RtCli *c)
 {
-    static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET, OPT_FOLDS};
-    static const char *const names[] = {"--batch", "--cone", "--share", "--reorder", "--memory-budget", "--folds"};
+    static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET};
+    static const char *const names[] = {"--batch", "--cone", "--share", "--reorder", "--memory-budget"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (c->values[not_shared[i]])
             return rt_fail(c->st, RT_E_RANKS_REFUSED, names[i], "leave the flag out", "it is for one process");
@@ -153,6 +154,20 @@ RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
     snprintf(s->part_dir, sizeof s->part_dir, "%s/part-%d", *dir, rank);
     *dir = s->part_dir;
     return RT_OK;
+}
+
+RtCode rt_cli_ranks_folds(const RtCli *c, const RtData *d)
+{
+    int n = c->peers ? rt_peers_count(c->peers) : 1, rank = c->peers ? rt_peers_rank(c->peers) : 0;
+    int64_t *rows, bytes[RT_PEERS_MOST];
+    RT_TRY(rt_alloc(&rows, rt_size(n, d->n_folds), sizeof *rows, "folds", c->st));
+    rt_folds_count(d, rows + rank * d->n_folds);
+    for (int q = 0; q < n; q++) bytes[q] = 8 * d->n_folds;
+    RtCode code = n > 1 ? rt_peers_gather(c->peers, RT_SITE_SETUP, NULL, bytes, rows, c->st) : RT_OK;
+    for (int64_t i = d->n_folds; i < n * d->n_folds; i++) rows[i % d->n_folds] += rows[i];
+    if (!code) code = rt_folds_check(rows, d->n_folds, c->st);
+    free(rows);
+    return code;
 }
 
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)

@@ -76,12 +76,29 @@ RtCode rt_convert(const RtArray *a, int64_t to, void *out, const char *place, Rt
     return RT_OK;
 }
 
+/* Index up to which blocks hold finite numbers alone, without a branch for each of them. */
+static int64_t skip_finite(const float *f, int64_t count)
+{
+    enum { BLOCK = 1024 };
+    int64_t i = 0;
+    for (; i + BLOCK <= count; i += BLOCK) {
+        uint32_t any = 0;
+        for (int k = 0; k < BLOCK; k++) {
+            uint32_t bits;
+            memcpy(&bits, f + i + k, sizeof bits);
+            any |= ((bits & 0x7f800000) + 0x00800000) & 0x80000000; /* an exponent of ones */
+        }
+        if (any) break;
+    }
+    return i;
+}
+
 /* First index that is not finite, or count. */
 static int64_t find_not_finite(const void *v, int64_t dtype, int64_t count)
 {
     const float *f = v;
     const double *d = v;
-    int64_t i = 0;
+    int64_t i = dtype == RT_F32 ? skip_finite(f, count) : 0;
     if (rt_is_16_bits(dtype))
         while (i < count && isfinite(rt_element(v, dtype, i))) i++;
     else if (dtype == RT_F32)

@@ -479,27 +479,44 @@ static RtCode check_dense(Loader *l, int64_t tensor)
     return RT_OK;
 }
 
+/* Elements of the tensor at `out`, in the user's order. */
+static RtCode check_elements(const RtTensorDef *t, int64_t count, const void *out, const char *place, RtStatus *st)
+{
+    RT_TRY(rt_check_finite(out, t->dtype, count, t->width, place, st));
+    return rt_check_bound(out, t->dtype, count, t->bound, t->allow_missing != 0, place, st);
+}
+
 /* Converts in[0..count) into the tensor, through a scratch when the space is stored in another
    order. */
-static RtCode place_dense(Loader *l, int64_t tensor)
+static RtCode convert_dense(Loader *l, int64_t tensor, const char *place)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
     const RtGraph *g = l->d->graph;
-    void *data = l->d->tensors.data[tensor];
-    const char *place = rt_load_place(l, l->inputs[tensor].stem);
-    RtArray *a = &l->inputs[tensor].dense;
+    const RtArray *a = &l->inputs[tensor].dense;
     RtBlock scratch = {0};
-    int64_t row = t->width * rt_dtype_bytes(t->dtype);
-    assert(a->count == l->d->tensors.counts[tensor]); /* check_dense */
     bool permuted = g->spaces[t->space].ids != NULL;
+    RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
+    void *data = l->d->tensors.data[tensor];
     if (permuted) RT_TRY(rt_block_alloc(&scratch, rt_size(a->count, rt_dtype_bytes(t->dtype)), place, l->st));
     void *out = permuted ? scratch.p : data;
     RtCode code = rt_convert(a, t->dtype, out, place, l->st);
-    if (!code) code = rt_check_finite(out, t->dtype, a->count, t->width, place, l->st);
-    if (!code) code = rt_check_bound(out, t->dtype, a->count, t->bound, t->allow_missing != 0, place, l->st);
-    if (!code && permuted) rt_graph_to_stored(g, t->space, row, out, data);
+    if (!code) code = check_elements(t, a->count, out, place, l->st);
+    if (!code && permuted) rt_graph_to_stored(g, t->space, t->width * rt_dtype_bytes(t->dtype), out, data);
     rt_block_free(&scratch);
     return code;
+}
+
+/* An array that is as the tensor wants it becomes the tensor's memory. */
+static RtCode place_dense(Loader *l, int64_t tensor)
+{
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const char *place = rt_load_place(l, l->inputs[tensor].stem);
+    RtArray *a = &l->inputs[tensor].dense;
+    assert(a->count == l->d->tensors.counts[tensor]); /* check_dense */
+    if (!a->spare || a->dtype != t->dtype || l->d->graph->spaces[t->space].ids) return convert_dense(l, tensor, place);
+    RT_TRY(check_elements(t, a->count, a->data.p, place, l->st));
+    rt_tensors_take(&l->d->tensors, tensor, a);
+    return RT_OK;
 }
 
 static RtCode csr_error(Loader *l, int64_t tensor, const char *part, const char *what)
@@ -627,14 +644,14 @@ static RtCode missing_error(Loader *l, int64_t tensor)
 static RtCode place_input(Loader *l, int64_t tensor)
 {
     const Input *in = &l->inputs[tensor];
-    RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
     RtCode code = !in->present ? missing_error(l, tensor) : in->csr ? check_csr(l, tensor) : check_dense(l, tensor);
-    if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) {
-        draw_input(l, tensor);
-        return RT_OK;
-    }
-    RT_TRY(code);
-    return in->csr ? place_csr(l, tensor) : place_dense(l, tensor);
+    bool drawn = l->o->draw && (!in->present || code == RT_E_DATA_WIDTH);
+    if (!drawn) RT_TRY(code);
+    if (!drawn && !in->csr) return place_dense(l, tensor);
+    RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
+    if (!drawn) return place_csr(l, tensor);
+    draw_input(l, tensor);
+    return RT_OK;
 }
 
 /* ---- inputs by their nonzeros ---- */

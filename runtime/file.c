@@ -2,13 +2,33 @@
 #include "runtime/file.h"
 #include "runtime/replace.h"
 
-static RtCode read_all(int fd, RtBlock *b, const char *path, RtStatus *st)
+RtCode rt_file_open(const char *path, int *fd, int64_t *bytes, RtStatus *st)
+{
+    struct stat info;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hang it */
+    if (*fd < 0) return rt_fail_errno(st, RT_E_FILE_OPEN, path);
+    RtCode code = RT_OK;
+    if (fstat(*fd, &info)) code = rt_fail_errno(st, RT_E_FILE_READ, path);
+    else if (!S_ISREG(info.st_mode))
+        code = rt_fail(st, RT_E_FILE_READ, path, "give the path of a file", "is not a regular file");
+    if (code) close(*fd);
+    else *bytes = info.st_size;
+    return code;
+}
+
+RtCode rt_file_read_part(int fd, const char *path, int64_t from, int64_t bytes, int64_t spare, RtBlock *b, RtStatus *st)
 {
     size_t got = 0;
+    RT_TRY(rt_block_alloc(b, rt_size_plus(bytes, spare, 1), path, st));
+    b->bytes = (size_t)bytes;
     while (got < b->bytes) {
-        ssize_t n = read(fd, (char *)b->p + got, b->bytes - got);
+        ssize_t n = pread(fd, (char *)b->p + got, b->bytes - got, from + (off_t)got);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return rt_fail_errno(st, RT_E_FILE_READ, path);
+        if (n < 0) {
+            RtCode code = rt_fail_errno(st, RT_E_FILE_READ, path);
+            rt_block_free(b);
+            return code;
+        }
         if (n == 0) break; /* shrank meanwhile: the reader of the format sees a short file */
         got += (size_t)n;
     }
@@ -16,24 +36,13 @@ static RtCode read_all(int fd, RtBlock *b, const char *path, RtStatus *st)
     return RT_OK;
 }
 
-static RtCode read_fd(int fd, const char *path, RtBlock *b, RtStatus *st)
-{
-    struct stat info;
-    if (fstat(fd, &info)) return rt_fail_errno(st, RT_E_FILE_READ, path);
-    if (!S_ISREG(info.st_mode))
-        return rt_fail(st, RT_E_FILE_READ, path, "give the path of a file", "is not a regular file");
-    RT_TRY(rt_block_alloc(b, info.st_size, path, st));
-    RtCode code = read_all(fd, b, path, st);
-    if (code) rt_block_free(b);
-    return code;
-}
-
 RtCode rt_file_read(const char *path, RtBlock *b, RtStatus *st)
 {
+    int fd;
+    int64_t bytes;
     *b = (RtBlock){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hang it */
-    if (fd < 0) return rt_fail_errno(st, RT_E_FILE_OPEN, path);
-    RtCode code = read_fd(fd, path, b, st);
+    RT_TRY(rt_file_open(path, &fd, &bytes, st));
+    RtCode code = rt_file_read_part(fd, path, 0, bytes, 0, b, st);
     close(fd);
     return code;
 }

@@ -5,6 +5,12 @@
 /* Reads a whole file. FILE_OPEN or FILE_READ on failure, *b then empty. */
 RtCode rt_file_read(const char *path, RtBlock *b, RtStatus *st);
 
+/* A file to be read in parts, and how long it is; the caller closes it. FILE_OPEN or FILE_READ on failure. */
+RtCode rt_file_open(const char *path, int *fd, int64_t *bytes, RtStatus *st);
+/* `bytes` of it from `from` on, and `spare` zeros behind them. b->bytes is less where the file has become short. */
+RtCode rt_file_read_part(int fd, const char *path, int64_t from, int64_t bytes, int64_t spare, RtBlock *b,
+                         RtStatus *st);
+
 typedef struct RtFilePart {
     const void *p;
     size_t bytes;

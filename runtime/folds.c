@@ -17,20 +17,28 @@ int rt_mask_role(const RtModel *m, int64_t tensor)
     return -1;
 }
 
-static RtCode check(const int64_t *fold, int64_t rows, int64_t folds, const char *place, RtStatus *st)
+static RtCode check_rows(const int64_t *fold, int64_t rows, int64_t folds, const char *place, RtStatus *st)
 {
-    int64_t *seen, v = 0, k = 0;
-    RT_TRY(rt_alloc(&seen, folds, sizeof *seen, "folds", st));
-    while (v < rows && fold[v] >= 0 && fold[v] < folds) seen[fold[v++]]++;
-    while (k < folds && seen[k]) k++;
-    free(seen);
-    if (v < rows)
-        return rt_fail(st, RT_E_DATA_FOLDS, place, NULL, "row %lld is %lld, wanted 0 <= fold < %lld", (long long)v,
-                       (long long)fold[v], (long long)folds);
-    if (k < folds)
-        return rt_fail(st, RT_E_DATA_FOLDS, place, NULL, "no row is of fold %lld, wanted rows of each of %lld folds",
-                       (long long)k, (long long)folds);
+    for (int64_t v = 0; v < rows; v++)
+        if (fold[v] < 0 || fold[v] >= folds)
+            return rt_fail(st, RT_E_DATA_FOLDS, place, NULL, "row %lld is %lld, wanted 0 <= fold < %lld", (long long)v,
+                           (long long)fold[v], (long long)folds);
     return RT_OK;
+}
+
+RtCode rt_folds_check(const int64_t *rows, int64_t n_folds, RtStatus *st)
+{
+    for (int64_t k = 0; k < n_folds; k++)
+        if (!rows[k])
+            return rt_fail(st, RT_E_DATA_FOLDS, "fold.npy", NULL,
+                           "no row is of fold %lld, wanted rows of each of %lld folds", (long long)k,
+                           (long long)n_folds);
+    return RT_OK;
+}
+
+void rt_folds_count(const RtData *d, int64_t *rows)
+{
+    for (int64_t v = 0; v < d->graph->spaces[d->fold_space].count; v++) rows[d->fold_of[v]]++;
 }
 
 static RtCode convert(const RtArray *a, int64_t rows, int64_t folds, const char *place, RtBlock *out, RtStatus *st)
@@ -40,7 +48,7 @@ static RtCode convert(const RtArray *a, int64_t rows, int64_t folds, const char 
                        (long long)(a->n_dims ? a->shape[0] : 1), (long long)rows);
     RT_TRY(rt_block_alloc(out, rt_size(rows, 8), place, st));
     RT_TRY(rt_convert(a, RT_I64, out->p, place, st));
-    return check(out->p, rows, folds, place, st);
+    return check_rows(out->p, rows, folds, place, st);
 }
 
 RtCode rt_folds_read(RtSource *s, int64_t rows, int64_t folds, RtBlock *out, RtStatus *st)

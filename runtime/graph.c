@@ -142,6 +142,48 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
     return RT_OK;
 }
 
+/* The same of a graph with loops, and the maps between it and its base (link_base), whose edges are sorted: row by row, those that
+   stay come in their order, then the new loop. */
+static RtCode sort_loops(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
+{
+    const RtGraphDef *from = &g->model->graphs[d->base];
+    const int32_t *src = g->maps[from->src].to, *dst = g->maps[from->dst].to;
+    const int64_t *user = g->spaces[from->edge].ids;
+    int64_t n_dst = g->spaces[d->dst_space].count, n = 0, filled = 0, pos = 0, loop = 0;
+    RtSpaceData *s = &g->spaces[d->edge];
+    int32_t **made[] = {&g->maps[d->src].to, &g->maps[d->dst].to, d->orig < 0 ? NULL : &g->maps[d->orig].to};
+    RT_TRY(rt_graph_set_count(g, d->edge, l->n, st));
+    RT_TRY(rt_graph_alloc(g, l->n, 8, &s->ids, st));
+    for (int i = 0; i < 3; i++)
+        if (made[i]) RT_TRY(rt_graph_alloc(g, l->n, 4, made[i], st));
+    if (d->image >= 0) RT_TRY(rt_graph_alloc(g, base->n, 4, &g->maps[d->image].to, st));
+    while (loop < l->n && l->origin[loop] >= 0) loop++; /* the first new one: they ascend by their nodes */
+    bool same = true;
+    for (int64_t v = 0; v < n_dst; v++) {
+        bool has_new = loop < l->n && l->dst[loop] == v;
+        for (; pos < base->n && dst[pos] == v; pos++) {
+            int32_t u = l->image[user ? user[pos] : pos];
+            if (d->image >= 0) g->maps[d->image].to[pos] = u < 0 ? -1 : (int32_t)n;
+            if (u < 0) continue;
+            if (made[2]) (*made[2])[n] = (int32_t)pos;
+            (*made[0])[n] = src[pos];
+            s->ids[n] = u;
+            l->stored[u] = (int32_t)n++;
+        }
+        if (has_new) {
+            if (made[2]) (*made[2])[n] = -1;
+            (*made[0])[n] = l->src[loop];
+            s->ids[n] = loop;
+            l->stored[loop++] = (int32_t)n++;
+        }
+        for (; filled < n; filled++) (*made[1])[filled] = (int32_t)v;
+    }
+    assert(n == l->n && pos == base->n);
+    for (int64_t k = 0; k < n; k++) same &= s->ids[k] == k;
+    if (same) s->ids = NULL;
+    return RT_OK;
+}
+
 /* The maps between a derived graph and its base, in stored positions. */
 static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
 {
@@ -219,6 +261,10 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
         }
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
         const int32_t *from = d->kind == RT_GRAPH_NEAREST ? NULL : places_of(g, d->src_space);
+        if (d->kind == RT_GRAPH_SELF_LOOPS && !d->redrawn && !from && !places_of(g, d->dst_space)) {
+            RT_TRY(sort_loops(g, d, &lists[i], &lists[d->base], st));
+            continue;
+        }
         RT_TRY(sort_edges(g, d, &lists[i], from, places_of(g, d->dst_space), st));
         assert(rt_rows(g, d->edge, RT_READ) == lists[i].n);
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
@@ -287,6 +333,18 @@ static RtCode open_said_maps(RtGraph *g, RtStatus *st)
     return RT_OK;
 }
 
+/* The images of a graph's edges in the user's order, where the map is that to their sources and these are stored in that order,
+   too; NULL: of another map. */
+static const int32_t *sources_of(const RtGraph *g, int64_t map)
+{
+    for (int64_t i = 0; i < g->model->n_graphs; i++) {
+        const RtGraphDef *d = &g->model->graphs[i];
+        if (d->src == map && g->lists[i].stored && d->kind != RT_GRAPH_NEAREST && !places_of(g, d->src_space))
+            return g->lists[i].src;
+    }
+    return NULL;
+}
+
 /* Elements by image; ids[pos] is the user's number of element pos, NULL: the same. */
 static RtCode fill_list(RtGraph *g, int64_t m, RtStatus *st)
 {
@@ -295,6 +353,7 @@ static RtCode fill_list(RtGraph *g, int64_t m, RtStatus *st)
     const RtSpaceData *from = &g->spaces[d->from];
     const int32_t *by_user = g->lists ? places_of(g, d->from) : NULL;
     int64_t n = from->count, n_rows = g->spaces[d->to].count;
+    const int32_t *images = g->lists ? sources_of(g, m) : NULL;
     bool fill = !by_user && from->ids;
     RtBlock scratch;
     RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size_plus(8, n_rows, 8), fill ? n : 0, 4), "a sort", st));
@@ -304,7 +363,7 @@ static RtCode fill_list(RtGraph *g, int64_t m, RtStatus *st)
     for (int64_t pos = 0; pos < n && fill; pos++) filled[from->ids[pos]] = (int32_t)pos;
     if (fill) by_user = filled;
     for (int64_t u = 0; u < n; u++) {
-        int32_t pos = place_of(by_user, (int32_t)u), row = map->to[pos];
+        int32_t pos = place_of(by_user, (int32_t)u), row = images ? images[u] : map->to[pos];
         if (row >= 0) map->list[at[row]++] = pos;
     }
     assert(!n_rows || at[n_rows - 1] == map->rows[n_rows]); /* each row is full */

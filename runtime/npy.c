@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct Npy {
     const char *name;    /* place in errors */
@@ -204,6 +205,7 @@ static void normalise_bools(RtArray *a)
     for (int64_t i = 0; a->dtype == RT_BOOL && i < a->count; i++) v[i] = v[i] != 0;
 }
 
+/* n: bytes of the file, whose header is there. */
 static RtCode parse_header(Npy *h, const void *bytes, size_t n, RtArray *a, size_t *data_at)
 {
     *a = (RtArray){0};
@@ -219,34 +221,63 @@ RtCode rt_npy_parse(const char *name, const void *bytes, size_t n_bytes, RtArray
     Npy h = {.name = name, .st = st};
     size_t at;
     RtCode code = parse_header(&h, bytes, n_bytes, a, &at);
-    if (!code) code = rt_block_alloc(&a->data, (int64_t)(n_bytes - at), name, st);
+    if (!code) code = rt_block_alloc(&a->data, rt_size_plus((int64_t)(n_bytes - at), RT_ARRAY_SPARE, 1), name, st);
     if (code) {
         *a = (RtArray){0};
         return code;
     }
+    a->data.bytes = n_bytes - at;
+    a->spare = true;
     memcpy(a->data.p, (const char *)bytes + at, n_bytes - at);
     normalise_bools(a);
     return RT_OK;
 }
 
-RtCode rt_npy_read(const char *path, RtArray *a, RtStatus *st)
+/* The first bytes of a file of *n, which is less afterwards where it has become short. */
+static RtCode read_first(int fd, const char *path, int64_t bytes, int64_t *n, RtBlock *head, RtStatus *st)
+{
+    RT_TRY(rt_file_read_part(fd, path, 0, bytes, 0, head, st));
+    if ((int64_t)head->bytes < bytes) *n = (int64_t)head->bytes;
+    return RT_OK;
+}
+
+/* The beginning of a file, at least its header. */
+static RtCode read_head(int fd, const char *path, int64_t *n, RtBlock *head, RtStatus *st)
+{
+    enum { MOST = 4096 };
+    Npy h = {.name = path};
+    RT_TRY(read_first(fd, path, *n < MOST ? *n : MOST, n, head, st));
+    if (*n <= MOST || find_header(head->p, (size_t)*n, &h)) return RT_OK;
+    int64_t end = h.end - (const char *)head->p;
+    if (end <= MOST) return RT_OK;
+    rt_block_free(head);
+    return read_first(fd, path, end, n, head, st);
+}
+
+static RtCode read_array(int fd, const char *path, int64_t n, RtArray *a, RtStatus *st)
 {
     Npy h = {.name = path, .st = st};
-    RtBlock file;
+    RtBlock head;
     size_t at;
+    RT_TRY(read_head(fd, path, &n, &head, st));
+    RtCode code = parse_header(&h, head.p, (size_t)n, a, &at);
+    rt_block_free(&head);
+    if (!code) code = rt_file_read_part(fd, path, (int64_t)at, n - (int64_t)at, RT_ARRAY_SPARE, &a->data, st);
+    return code ? code : check_bytes(&h, a, a->data.bytes);
+}
+
+RtCode rt_npy_read(const char *path, RtArray *a, RtStatus *st)
+{
+    int fd;
+    int64_t n;
     *a = (RtArray){0};
-    RT_TRY(rt_file_read(path, &file, st));
-    RtCode code = parse_header(&h, file.p, file.bytes, a, &at);
-    if (code) {
-        rt_block_free(&file);
-        *a = (RtArray){0};
-        return code;
-    }
-    file.bytes -= at; /* the file's memory becomes the array's */
-    memmove(file.p, (const char *)file.p + at, file.bytes);
-    a->data = file;
-    normalise_bools(a);
-    return RT_OK;
+    RT_TRY(rt_file_open(path, &fd, &n, st));
+    RtCode code = read_array(fd, path, n, a, st);
+    close(fd);
+    a->spare = true;
+    if (code) rt_array_free(a);
+    else normalise_bools(a);
+    return code;
 }
 
 RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64_t *shape, const void *data,

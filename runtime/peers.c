@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { GIVEN = sizeof(int64_t) + RT_PEERS_SAME };
+enum { STAGE = 256 << 10 }; /* bytes of a message of rows that travel at a time; a multiple of 64 */
 enum { SITE_PAGE = 256, SITE_PAGES = RT_PEERS_SITES / SITE_PAGE, SITE_NAME = 64 };
 static const double DEADLINE_S = 60, SPEAK_S = 5, SUSPENDED_NS = 5e8;
 
@@ -31,7 +32,9 @@ static const uint32_t MAGIC = 0x676e7072;
 typedef enum { QUEUED, HEADER, PAYLOAD, DONE } Stage; /* QUEUED: behind those of earlier calls */
 
 typedef struct Link { /* with one peer, during one call */
-    RtMove out, in;   /* the whole messages */
+    RtMove out, in;   /* the whole messages; where they are rows: the arrays, and the bytes of all rows */
+    const int64_t *out_rows, *in_rows; /* NULL: the bytes lie side by side */
+    int64_t row_bytes;                 /* 0: no rows */
     Header sent, got;
     Stage sending, receiving;
 } Link;
@@ -51,12 +54,28 @@ typedef struct Flight {
     int open;    /* messages to and from peers that are not over */
 } Flight;
 
+typedef uint64_t Lanes __attribute__((vector_size(16)));
+
+typedef struct Sum { /* of bytes: of their words in 8 lanes, and of these sums, so that order counts */
+    Lanes of[8];
+    char last[64]; /* what is no block of 64 bytes */
+    int64_t n;
+} Sum;
+
+typedef struct Piece { /* of the message that travels to a peer, or from it: one at a time */
+    char *p;           /* [room] the rows of a piece */
+    int64_t room;
+    int64_t at, n; /* bytes of the message behind the piece that travels; of that piece */
+    Sum sum;       /* of what came */
+} Piece;
+
 struct RtPeers {
     RtTransport *t; /* NULL: this process is alone */
     int rank, n;
     double deadline_s;
     Flight *flights; /* [n_flights] in any order; their numbers are given to who finishes them */
     int n_flights;
+    Piece *pieces;  /* [2][n] out, in */
     double left_ns; /* when this module was left, where calls are in flight */
     int64_t *each;  /* [n] sizes */
     char *given;    /* [n][GIVEN] what processes compare */
@@ -123,8 +142,6 @@ RtCode rt_peers_count_round(RtPeers *p, int site, int64_t bytes_out, int64_t byt
 
 /* ---- messages ---- */
 
-typedef uint64_t Lanes __attribute__((vector_size(16)));
-
 static Lanes lanes(const char *p)
 {
     Lanes w;
@@ -132,23 +149,63 @@ static Lanes lanes(const char *p)
     return w;
 }
 
-/* Of n bytes: sums of words in 8 lanes, and sums of these sums, so that order counts; as fast as memory is read. */
-static uint64_t checksum(const void *bytes, int64_t n)
+/* As fast as memory is read. Pieces of a message but the last are blocks of 64 bytes. */
+static void sum_add(Sum *s, const char *p, int64_t n)
 {
-    const char *p = bytes;
-    char last[64] = {0};
-    Lanes a = {0}, b = {0}, c = {0}, d = {0}, aa = {0}, bb = {0}, cc = {0}, dd = {0};
-    uint64_t words[16], all = (uint64_t)n;
-    for (bool more = true; more; n -= 64, p += 64) {
-        more = n >= 64;
-        if (!more && n) memcpy(last, p, (size_t)n);
-        if (!more) p = last;
+    Lanes a = s->of[0], b = s->of[1], c = s->of[2], d = s->of[3];
+    Lanes aa = s->of[4], bb = s->of[5], cc = s->of[6], dd = s->of[7];
+    assert(s->n % 64 == 0);
+    s->n += n;
+    for (; n >= 64; n -= 64, p += 64) {
         a += lanes(p), b += lanes(p + 16), c += lanes(p + 32), d += lanes(p + 48);
         aa += a, bb += b, cc += c, dd += d;
     }
-    memcpy(words, (Lanes[]){a, b, c, d, aa, bb, cc, dd}, sizeof words);
+    if (n) memcpy(s->last, p, (size_t)n);
+    memcpy(s->of, (Lanes[]){a, b, c, d, aa, bb, cc, dd}, sizeof s->of);
+}
+
+static uint64_t sum_end(Sum *s)
+{
+    uint64_t words[16], all = (uint64_t)s->n;
+    s->n = 0;
+    sum_add(s, s->last, 64);
+    memcpy(words, s->of, sizeof words);
     for (int i = 0; i < 16; i++) all = (all ^ words[i]) * 0x9e3779b97f4a7c15 + (all >> 29);
     return all;
+}
+
+static uint64_t checksum(const void *bytes, int64_t n)
+{
+    Sum s = {0};
+    sum_add(&s, bytes, n);
+    return sum_end(&s);
+}
+
+/* Bytes [from, from + n) of rows one behind another: from their array to a stage, or back. */
+static void rows_copy(char *array, const int64_t *rows, int64_t row_bytes, int64_t from, int64_t n, char *stage,
+                      bool out)
+{
+    int64_t k = from / row_bytes, skip = from % row_bytes;
+    for (; n; k++, skip = 0) {
+        char *row = array + rows[k] * row_bytes + skip;
+        int64_t m = row_bytes - skip < n ? row_bytes - skip : n;
+        memcpy(out ? stage : row, out ? row : stage, (size_t)m);
+        stage += m;
+        n -= m;
+    }
+}
+
+static uint64_t sum_of_message(const Link *l)
+{
+    char piece[4096];
+    Sum s = {0};
+    if (!l->out_rows) return checksum(l->out.p, l->out.left);
+    for (int64_t at = 0, n; at < l->out.left; at += n) {
+        n = l->out.left - at < (int64_t)sizeof piece ? l->out.left - at : (int64_t)sizeof piece;
+        rows_copy(l->out.p, l->out_rows, l->row_bytes, at, n, piece, true);
+        sum_add(&s, piece, n);
+    }
+    return sum_end(&s);
 }
 
 static uint64_t header_sum(const Header *h) { return checksum(h, offsetof(Header, sum)); }
@@ -220,33 +277,68 @@ static void enter(RtPeers *p)
 
 static void leave(RtPeers *p) { p->left_ns = rt_now_ns(); }
 
+int64_t rt_peers_stage_bytes(int64_t message_bytes) { return message_bytes < STAGE ? message_bytes : STAGE; }
+
+/* The next bytes of a message: all, or a piece of its rows, by way of memory of its own unless they lie side by side. Both ends
+   cut a message at the same places. */
+static RtCode next_piece(Piece *s, const Link *l, bool out, RtMove *move, RtStatus *st)
+{
+    const RtMove *whole = out ? &l->out : &l->in;
+    bool apart = out ? l->out_rows : l->in_rows;
+    int64_t left = whole->left - s->at;
+    s->n = l->row_bytes ? rt_peers_stage_bytes(left) : left;
+    if (apart && s->n > s->room) {
+        RT_TRY(rt_grow(&s->p, s->n, 1, "messages between processes", st));
+        s->room = s->n;
+    }
+    *move = (RtMove){apart ? s->p : whole->p + s->at, s->n};
+    s->at += s->n;
+    return RT_OK;
+}
+
 /* Goes on with what is sent to peer q, as far as the bytes before it were moved. */
-static void send_next(RtPeers *p, int q)
+static RtCode send_next(RtPeers *p, int q, RtStatus *st)
 {
     RtMove *out = &p->t->out[q];
+    Piece *s = &p->pieces[q];
     for (Flight *f; !out->left && (f = flight_next(p, q, true));) {
         Link *l = &f->links[q];
-        l->sending++;
+        if (l->sending != PAYLOAD || s->at == l->out.left) l->sending++, s->at = 0;
         if (l->sending == HEADER) *out = (RtMove){(char *)&l->sent, sizeof l->sent};
-        if (l->sending == PAYLOAD) *out = l->out;
+        if (l->sending == PAYLOAD) {
+            RT_TRY(next_piece(s, l, true, out, st));
+            if (l->out_rows) rows_copy(l->out.p, l->out_rows, l->row_bytes, s->at - s->n, s->n, s->p, true);
+        }
         if (l->sending == DONE) f->open--;
     }
+    return RT_OK;
+}
+
+static void take_piece(Piece *s, const Link *l)
+{
+    sum_add(&s->sum, l->in_rows ? s->p : l->in.p + s->at - s->n, s->n);
+    if (l->in_rows) rows_copy(l->in.p, l->in_rows, l->row_bytes, s->at - s->n, s->n, s->p, false);
 }
 
 static RtCode receive_next(RtPeers *p, int q, RtStatus *st)
 {
     char here[160];
     RtMove *in = &p->t->in[q];
+    Piece *s = &p->pieces[p->n + q];
     for (Flight *f; !in->left && (f = flight_next(p, q, false));) {
         Link *l = &f->links[q];
-        l->receiving++;
+        if (l->receiving == PAYLOAD) take_piece(s, l);
+        if (l->receiving != PAYLOAD || s->at == l->in.left) l->receiving++, s->at = 0;
         if (l->receiving == HEADER) *in = (RtMove){(char *)&l->got, sizeof l->got};
         if (l->receiving == PAYLOAD) {
-            RT_TRY(check_header(p, l, q, st));
-            *in = l->in;
+            if (!s->at) {
+                RT_TRY(check_header(p, l, q, st));
+                s->sum = (Sum){0};
+            }
+            RT_TRY(next_piece(s, l, false, in, st));
         }
         if (l->receiving == DONE) {
-            if (l->got.payload_sum != checksum(l->in.p, l->in.left))
+            if (l->got.payload_sum != sum_end(&s->sum))
                 return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got %lld damaged bytes from rank %d, in %s",
                                p->rank, (long long)l->in.left, q, where(p, &l->sent, here, sizeof here));
             f->open--;
@@ -261,7 +353,7 @@ static RtCode move_some(RtPeers *p, bool *moved, RtStatus *st)
     RT_TRY(p->t->calls->progress(p->t, moved, st));
     for (int i = 1; i < p->n; i++) {
         int q = (p->rank + i) % p->n;
-        send_next(p, q);
+        RT_TRY(send_next(p, q, st));
         RT_TRY(receive_next(p, q, st));
     }
     return RT_OK;
@@ -360,6 +452,7 @@ static RtCode flight_take(RtPeers *p, int *flight, RtStatus *st)
         if (!code) p->n_flights++;
     }
     *flight = i;
+    for (int q = 0; !code && q < p->n; q++) p->flights[i].links[q] = (Link){0};
     return code ? broken(p, st) : RT_OK;
 }
 
@@ -387,9 +480,9 @@ static RtCode flight_begin(RtPeers *p, int flight, Kind kind, uint32_t site, Sit
         l->receiving = q == p->rank || !l->in.left ? DONE : QUEUED;
         f->open += (l->sending == QUEUED) + (l->receiving == QUEUED);
         if (q == p->rank) continue;
-        if (l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
+        if (l->out_rows || l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
             summed = l->out;
-            sum = checksum(summed.p, summed.left);
+            sum = sum_of_message(l);
         }
         l->sent = (Header){.magic = MAGIC,
                            .kind = kind,
@@ -402,8 +495,8 @@ static RtCode flight_begin(RtPeers *p, int flight, Kind kind, uint32_t site, Sit
     }
     for (int q = 0; q < p->n; q++) {
         if (q == p->rank) continue;
-        send_next(p, q); /* a first time, so that the transport has something to move */
-        if (receive_next(p, q, &p->failed)) return broken(p, st);
+        /* a first time, so that the transport has something to move */
+        if (send_next(p, q, &p->failed) || receive_next(p, q, &p->failed)) return broken(p, st);
     }
     RtCode code = p->n > 1 ? move_some(p, &moved, &p->failed) : RT_OK;
     leave(p);
@@ -453,6 +546,28 @@ RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int6
         p->flights[*flight].links[q].in = (RtMove){to, in_bytes[q]};
         if (out_bytes[q] > 0) from += out_bytes[q];
         if (in_bytes[q] > 0) to += in_bytes[q];
+    }
+    return begin_at(p, *flight, EXCHANGE, site, st);
+}
+
+RtCode rt_peers_rows_begin(RtPeers *p, int site, int64_t row_bytes, const RtPeersRows *out, const RtPeersRows *in,
+                           int *flight, RtStatus *st)
+{
+    const int64_t *out_rows = out->rows, *in_rows = in->rows;
+    char *to = in->array;
+    assert(out->rows && row_bytes >= 0);
+    RT_TRY(flight_take(p, flight, st));
+    for (int q = 0; q < p->n; q++) {
+        Link *l = &p->flights[*flight].links[q];
+        bool own = q == p->rank;
+        l->row_bytes = row_bytes;
+        l->out_rows = out_rows;
+        l->in_rows = in_rows;
+        l->out = (RtMove){out->array, own ? 0 : rt_size(out->n[q], row_bytes)};
+        l->in = (RtMove){to, own ? 0 : rt_size(in->n[q], row_bytes)};
+        out_rows += out->n[q];
+        if (in_rows) in_rows += in->n[q];
+        else if (l->in.left > 0) to += l->in.left;
     }
     return begin_at(p, *flight, EXCHANGE, site, st);
 }
@@ -661,6 +776,8 @@ static void peers_free(RtPeers *p)
     for (int i = 0; i < SITE_PAGES; i++) free(p->pages[i]);
     for (int i = 0; i < p->n_flights; i++) free(p->flights[i].links);
     for (int i = 0; i < p->n_kept; i++) rt_block_free(&p->kept[i]);
+    for (int i = 0; p->pieces && i < 2 * p->n; i++) free(p->pieces[i].p);
+    free(p->pieces);
     free(p->kept);
     free(p->flights);
     free(p->each);
@@ -691,6 +808,7 @@ RtCode rt_peers_over(RtTransport *t, const RtPeersOptions *o, RtPeers **out, RtS
     RtCode code = rt_alloc(&p, 1, sizeof *p, "the processes of a run", &own);
     if (!code) code = rt_alloc(&p->each, n, sizeof *p->each, "the processes of a run", &own);
     if (!code) code = rt_alloc(&p->given, n, GIVEN, "the processes of a run", &own);
+    if (!code) code = rt_alloc(&p->pieces, n, 2 * sizeof *p->pieces, "the processes of a run", &own);
     if (!code && o && o->ledger) code = rt_alloc(&p->ledger, (int64_t)strlen(o->ledger) + 1, 1, "a path", &own);
     if (code) {
         if (t) t->calls->fail(t, &own), t->calls->close(t, &own);

@@ -25,6 +25,13 @@ RtCode rt_peers_open(const RtPeersOptions *o, RtPeers **p, RtStatus *st);
 int rt_peers_rank(const RtPeers *p);
 int rt_peers_count(const RtPeers *p);
 
+/* Rows of an array to each peer, or from each: n[q] of peer q, behind those of the peers before it. */
+typedef struct RtPeersRows {
+    char *array;
+    const int64_t *rows; /* which rows; NULL, of what comes: 0, 1, ..., those of the process itself left out */
+    const int64_t *n;    /* [n] */
+} RtPeersRows;
+
 /* Starts n - 1 further processes of this program with the same arguments as ranks of a shm run, before rt_peers_open;
    this process is rank 0. Does nothing in a process that is a rank already. PEERS_OPEN: the machine starts no more. */
 RtCode rt_peers_spawn(int n, char **argv, RtStatus *st);
@@ -51,6 +58,12 @@ RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int6
                                const int64_t *in_bytes, int *flight, RtStatus *st);
 RtCode rt_peers_gather_begin(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, int *flight,
                              RtStatus *st);
+/* As rt_peers_exchange_begin, of rows of row_bytes bytes that lie anywhere in two arrays: while they travel they are taken from
+   where they lie, and put where they go, by way of little memory (rt_peers_stage_bytes of a message for each peer and
+   direction). What the process has for itself stays where it is. */
+RtCode rt_peers_rows_begin(RtPeers *p, int site, int64_t row_bytes, const RtPeersRows *out, const RtPeersRows *in,
+                           int *flight, RtStatus *st);
+int64_t rt_peers_stage_bytes(int64_t message_bytes);
 RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st);
 void rt_peers_progress(RtPeers *p);
 /* Whether rt_peers_finish would not wait. */

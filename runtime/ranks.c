@@ -178,79 +178,36 @@ RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *r
 
 int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s) { return s->n_out - s->out_n[r->rank]; }
 
-/* Pieces of w bytes of the rows that go to other processes, or come from them: from an array to room for them, or back. */
-static void rows_move(const RtRanks *r, const int64_t *n, const int64_t *rows, char *array, size_t row_bytes,
-                      char *room, size_t w, bool out)
-{
-    for (int q = 0; q < r->n; rows += n[q++])
-        for (int64_t i = 0; q != r->rank && i < n[q]; i++, room += w) {
-            char *row = array + (size_t)rows[i] * row_bytes;
-            memcpy(out ? room : row, out ? row : room, w);
-        }
-}
-
-/* A piece of w bytes of each row that goes to another process. */
-static RtCode piece_begin(RtRanks *r, const RtShip *s, int site, const char *from, int64_t row_bytes, int64_t w,
-                          char *room, int *flight, RtStatus *st)
-{
-    int64_t bytes[2][RT_PEERS_MOST];
-    assert(s->n_out == sum_of(s->out_n, r->n) && s->n_in == sum_of(s->in_n, r->n));
-    rows_move(r, s->out_n, s->out, (char *)(uintptr_t)from, (size_t)row_bytes, room, (size_t)w, true);
-    for (int q = 0; q < r->n; q++) {
-        bytes[0][q] = q == r->rank ? 0 : s->out_n[q] * w;
-        bytes[1][q] = q == r->rank ? 0 : s->in_n[q] * w;
-    }
-    char *in = room + (s->n_out - s->n_own) * w;
-    return rt_peers_exchange_begin(r->peers, site, room, bytes[0], in, bytes[1], flight, st);
-}
-
-static RtCode piece_finish(RtRanks *r, const RtShip *s, int flight, char *to, int64_t row_bytes, int64_t w,
-                           const char *room, RtStatus *st)
-{
-    char *in = (char *)(uintptr_t)room + (s->n_out - s->n_own) * w;
-    RT_TRY(rt_peers_finish(r->peers, flight, st));
-    rows_move(r, s->in_n, s->in, to, (size_t)row_bytes, in, (size_t)w, false);
-    return RT_OK;
-}
-
-static void move_own(const RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes)
-{
-    const int64_t *out = s->out + sum_of(s->out_n, r->rank), *in = s->in + sum_of(s->in_n, r->rank);
-    assert(s->n_own == s->out_n[r->rank] && s->n_own == s->in_n[r->rank] && (from != to || !s->n_own));
-    for (int64_t i = 0; i < s->n_own; i++)
-        memcpy((char *)to + in[i] * row_bytes, (const char *)from + out[i] * row_bytes, (size_t)row_bytes);
-}
-
-RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, int64_t row_bytes, void *room,
+RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                      int *flight, RtStatus *st)
 {
-    return piece_begin(r, s, site, from, row_bytes, row_bytes, room, flight, st);
+    RtPeersRows out = {(char *)(uintptr_t)from, s->out, s->out_n},
+                in = {room ? room : to, room ? NULL : s->in, s->in_n};
+    assert(s->n_out == sum_of(s->out_n, r->n) && s->n_in == sum_of(s->in_n, r->n));
+    return rt_peers_rows_begin(r->peers, site, row_bytes, &out, &in, flight, st);
 }
 
 RtCode rt_ship_finish(RtRanks *r, const RtShip *s, int flight, const void *from, void *to, int64_t row_bytes,
                       const void *room, RtStatus *st)
 {
-    move_own(r, s, from, to, row_bytes);
-    return piece_finish(r, s, flight, to, row_bytes, row_bytes, room, st);
-}
-
-RtCode rt_ship_run_pieces(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes,
-                          int64_t piece_bytes, void *room, RtStatus *st)
-{
-    int flight;
-    move_own(r, s, from, to, row_bytes);
-    for (int64_t at = 0; at < row_bytes; at += piece_bytes) {
-        int64_t w = row_bytes - at < piece_bytes ? row_bytes - at : piece_bytes;
-        RT_TRY(piece_begin(r, s, site, (const char *)from + at, row_bytes, w, room, &flight, st));
-        RT_TRY(piece_finish(r, s, flight, (char *)to + at, row_bytes, w, room, st));
-    }
+    const int64_t *out = s->out + sum_of(s->out_n, r->rank), *in = s->in;
+    const char *came = room;
+    size_t w = (size_t)row_bytes;
+    assert(s->n_own == s->out_n[r->rank] && s->n_own == s->in_n[r->rank] && (from != to || !s->n_own));
+    RT_TRY(rt_peers_finish(r->peers, flight, st));
+    for (int q = 0; q < r->n; in += s->in_n[q++])
+        for (int64_t i = 0; i < s->in_n[q] && (room || q == r->rank); i++) {
+            memcpy((char *)to + in[i] * row_bytes, q == r->rank ? (const char *)from + out[i] * row_bytes : came, w);
+            if (q != r->rank) came += w;
+        }
     return RT_OK;
 }
 
-RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
-                   RtStatus *st)
+RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, RtStatus *st)
 {
-    return rt_ship_run_pieces(r, s, site, from, to, row_bytes, row_bytes, room, st);
+    int flight;
+    RT_TRY(rt_ship_begin(r, s, site, from, to, row_bytes, NULL, &flight, st));
+    return rt_ship_finish(r, s, flight, from, to, row_bytes, NULL, st);
 }
 
 /* ---- what is owned ----------------------------------------------------------------------------------------------- */
@@ -713,7 +670,7 @@ RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void
 {
     const RtRankSpace *s = &r->spaces[space];
     int64_t n = r->graph->spaces[space].count;
-    RtBlock scratch, room = {0};
+    RtBlock scratch;
     RtShip ship = {0};
     RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(s->owned, 12), n, 8), "results", st));
     int64_t *to = scratch.p, *from = to + n;
@@ -722,11 +679,9 @@ RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void
     RtCode code = number_rows(&(Maker){r, r->model, r->graph, r->part, st}, space, to);
     if (!code) code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
     if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
-    if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
-    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, room.p, st);
+    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, st);
     rt_ship_free(&ship);
     rt_block_free(&scratch);
-    rt_block_free(&room);
     if (code) rt_block_free(all);
     return code;
 }

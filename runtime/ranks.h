@@ -146,20 +146,17 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
    row of the target. Called by all processes together. */
 RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
                     RtStatus *st);
-/* Rows of row_bytes bytes from one array to another, which may be the same where nothing stays. room: scratch of
-   rt_ship_bytes. In halves, as rt_peers_exchange_begin: rows for others are taken at the beginning, those that stay at the
-   end. */
-RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, int64_t row_bytes, void *room,
+/* Rows of row_bytes bytes from one array to another, which may be the same where nothing stays. In halves, as
+   rt_peers_rows_begin: rows of other processes are taken from where they lie and put where they go while they travel, those
+   that stay are moved at the end. room: what comes waits there until the end, n_in - n_own rows side by side; NULL: it
+   does not wait. */
+RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                      int *flight, RtStatus *st);
 RtCode rt_ship_finish(RtRanks *r, const RtShip *s, int flight, const void *from, void *to, int64_t row_bytes,
                       const void *room, RtStatus *st);
-RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
-                   RtStatus *st);
-/* The same by pieces of the rows, one round each: room is for piece_bytes of a row. */
-RtCode rt_ship_run_pieces(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes,
-                          int64_t piece_bytes, void *room, RtStatus *st);
+RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, RtStatus *st);
 int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s); /* to other processes */
-int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
+int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);   /* of rows to and from other processes */
 void rt_ship_free(RtShip *s);
 
 /* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. */

@@ -146,16 +146,6 @@ static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st
     return RT_OK;
 }
 
-/* All processes come to the same: as many bytes as a process sends and receives on average decide. */
-static int64_t piece_bytes(const RtAcross *a, const RtDivided *d, const RtSent *x)
-{
-    enum { ROOM = 4 << 20, LEAST = 64 };
-    const RtStep *s = across_def(a, d->step);
-    int64_t space = s->work == RT_TOTALS ? s->over : a->e->model->maps[s->under].from;
-    int64_t n = 2 * x->row_bytes * a->r->spaces[space].total / a->r->n / ROOM + 1, piece = (x->row_bytes - 1) / n + 1;
-    return !x->once ? x->row_bytes : piece < LEAST ? LEAST : piece;
-}
-
 static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
 {
     x->ship = ship;
@@ -295,13 +285,9 @@ static int compare_elements(const void *a, const void *b)
 }
 
 /* Numbers of owned elements, one each, to where the elements go. */
-static RtCode send_numbers(RtAcross *a, RtDivided *d, const int64_t *from, int64_t *to, RtStatus *st)
+static RtCode send_numbers(RtAcross *a, const RtDivided *d, const int64_t *from, int64_t *to, RtStatus *st)
 {
-    RtBlock room;
-    RT_TRY(rt_block_alloc(&room, rt_ship_bytes(&d->rows, 8), what, st));
-    RtCode code = rt_ship_run(a->r, &d->rows, RT_SITE_SETUP, from, to, 8, room.p, st);
-    rt_block_free(&room);
-    return code;
+    return rt_ship_run(a->r, &d->rows, RT_SITE_SETUP, from, to, 8, st);
 }
 
 /* The elements that arrive, in the order of one process: by row, each in the user's order. */
@@ -436,8 +422,6 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < d->n_returned; i++) {
         sent_rows(&d->returned[i], &d->back, d->n_rows, 0);
         d->returned[i].of = sent_find(d, d->returned[i].buffer);
-        int64_t bytes = rt_ship_bytes(&d->back, d->returned[i].row_bytes);
-        if (bytes > a->room_bytes) a->room_bytes = bytes;
     }
     return code ? code : make_counting(a, d, 0, st);
 }
@@ -519,8 +503,7 @@ static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c
     return rt_count_value(a->e->graph, c, RT_READ);
 }
 
-/* Memory of what is sent. */
-static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
+RtCode rt_divided_begin(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
@@ -548,8 +531,16 @@ static void link_in(RtPack *p, int64_t *head, int64_t i)
     *link = i;
 }
 
-/* Operands of each run: those for which there is planned memory of the host that no value has meanwhile lie there, the
-   largest first; the others lie in memory of their own. */
+static void link_out(RtPack *p, int64_t *head, int64_t i)
+{
+    int64_t *link = head;
+    while (*link != i) link = &p[*link].next;
+    *link = p[i].next;
+}
+
+/* Operands of each run: those for which there is planned memory of the host that no value has meanwhile lie there, the largest first;
+   the others lie in memory of their own. Where planned memory is free from when an operand begins to travel on, it comes
+   to its place at once. */
 static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
 {
     const RtExec *e = a->e;
@@ -565,6 +556,20 @@ static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
         x[i - n_slots]->offset = p[i].at;
         if (x[i - n_slots]->planned) link_in(p, &head, i);
         else own[n_own++] = p[i];
+    }
+    for (int64_t i = n_slots; i < n_slots + n; i++) {
+        RtSent *y = x[i - n_slots];
+        RtPack early = p[i];
+        int64_t begin = rt_sent_begin(a, early.first, y);
+        y->waits = across_overlaps(a);
+        if (!y->planned || !y->waits) continue;
+        link_out(p, &head, i);
+        early.first = begin < 0 ? 0 : begin;
+        early.at = rt_pack_gap(p, head, &early);
+        y->waits = early.at + early.bytes > e->arena_bytes;
+        if (!y->waits) p[i] = early;
+        y->offset = p[i].at;
+        link_in(p, &head, i);
     }
     a->operand_bytes = rt_pack(own, n_own);
     for (int64_t i = 0, k = 0; i < n; i++)
@@ -600,12 +605,10 @@ RtCode rt_divided_place(RtAcross *a, RtStatus *st)
     return code;
 }
 
-/* Arguments of the kernel: what was sent, and maps of it, in place of what the process has. Memory of operands may have
-   grown since the last run. */
-static RtCode fill_args(RtAcross *a, RtDivided *d, RtStatus *st)
+/* Arguments of the kernel: what was sent, and maps of it, in place of what the process has. */
+static void fill_args(const RtAcross *a, const RtDivided *d)
 {
     RtExecStep *x = &a->e->steps[d->step];
-    RT_TRY(place_sent(a, d, st));
     for (int64_t k = 0; k < x->call->n_args; k++) {
         const RtStepArg *arg = &a->e->model->step_args[x->call->first_arg + k];
         bool known;
@@ -613,7 +616,6 @@ static RtCode fill_args(RtAcross *a, RtDivided *d, RtStatus *st)
         if (p) x->args[k].p = rt_staging_table(a, d, p);
         else if (!arg->is_buffer) x->args[k].i = count_arg(a, d, &arg->count);
     }
-    return RT_OK;
 }
 
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
@@ -627,13 +629,7 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_is_sent(a, step, across_touch(a, step, i))) RT_TRY(add_sent(a, d, across_touch(a, step, i), st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
-    for (int64_t i = 0; i < d->n_sent; i++) {
-        share_sent(a, d, &d->sent[i]);
-        d->sent[i].piece_bytes = piece_bytes(a, d, &d->sent[i]);
-        bool at_once = !d->sent[i].of && (d->sent[i].once || !across_overlaps(a));
-        int64_t bytes = at_once ? rt_ship_bytes(d->sent[i].ship, d->sent[i].piece_bytes) : 0;
-        if (bytes > a->room_bytes) a->room_bytes = bytes;
-    }
+    for (int64_t i = 0; i < d->n_sent; i++) share_sent(a, d, &d->sent[i]);
     return check_args(a, d, st);
 }
 
@@ -710,7 +706,7 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     if (d->own) return rt_partial_run(a, d, st);
-    RT_TRY(fill_args(a, d, st));
+    fill_args(a, d);
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
@@ -725,8 +721,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
             continue;
         }
         RT_TRY(rt_staging_fetch_sent(a, x->buffer, &ship, st));
-        RT_TRY(rt_ship_run_pieces(a->r, &ship, a->operands_site, rt_staging_rows(a, x->buffer), x->at, x->row_bytes,
-                                  x->piece_bytes, across_room(a), st));
+        RT_TRY(rt_ship_run(a->r, &ship, a->operands_site, rt_staging_rows(a, x->buffer), x->at, x->row_bytes, st));
         RT_TRY(rt_staging_store_operand(a, x, st));
         x->there = x->once;
     }
@@ -734,8 +729,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < d->n_returned; i++) {
         const RtSent *x = &d->returned[i];
         RT_TRY(rt_staging_fetch_operand(a, x, st));
-        RT_TRY(rt_ship_run(a->r, x->ship, a->results_site, x->at, rt_staging_rows(a, x->buffer), x->row_bytes,
-                           across_room(a), st));
+        RT_TRY(rt_ship_run(a->r, x->ship, a->results_site, x->at, rt_staging_rows(a, x->buffer), x->row_bytes, st));
         RT_TRY(rt_staging_store_got(a, x->buffer, x->ship, st));
     }
     if (!d->merges) return gather_results(a, d, st);

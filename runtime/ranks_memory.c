@@ -25,9 +25,36 @@ static void add_divided(const RtAcross *a, const RtDivided *d, RtAcrossBytes *ou
     for (int64_t i = 0; i < d->n_returned; i++) out->once += d->returned[i].of ? 0 : rt_sent_bytes(&d->returned[i]);
 }
 
+/* most[]: bytes of the largest message to process q, and from it. */
+static void add_message(const RtShip *s, int64_t row_bytes, int q, int64_t most[2])
+{
+    int64_t bytes[] = {rt_size(s->out_n[q], row_bytes), rt_size(s->in_n[q], row_bytes)};
+    for (int i = 0; i < 2; i++) most[i] = bytes[i] > most[i] ? bytes[i] : most[i];
+}
+
+/* By way of which rows travel, to each process and from each. */
+static int64_t stages(const RtAcross *a)
+{
+    int64_t sum = 0;
+    for (int q = 0; q < a->r->n; q++) {
+        int64_t most[2] = {0};
+        if (q == a->r->rank) continue;
+        for (int64_t i = 0; i < a->n_exchanges; i++)
+            add_message(&a->exchanges[i].ship, a->exchanges[i].row_bytes, q, most);
+        for (int64_t i = 0; i < a->n_divided; i++) {
+            const RtDivided *d = &a->divided[i];
+            for (int64_t k = 0; k < d->n_sent; k++)
+                if (!d->sent[k].of) add_message(d->sent[k].ship, d->sent[k].row_bytes, q, most);
+            for (int64_t k = 0; k < d->n_returned; k++) add_message(&d->back, d->returned[k].row_bytes, q, most);
+        }
+        sum += rt_peers_stage_bytes(most[0]) + rt_peers_stage_bytes(most[1]);
+    }
+    return sum;
+}
+
 void rt_across_bytes(const RtAcross *a, RtAcrossBytes *out)
 {
-    *out = (RtAcrossBytes){.room = a->room_bytes, .operands = a->operand_bytes};
+    *out = (RtAcrossBytes){.room = a->room_bytes + stages(a), .operands = a->operand_bytes};
     rt_staging_bytes(a, &out->staged, &out->device);
     for (int64_t i = 0; i < a->n_exchanges; i++) out->tables += ship_bytes(&a->exchanges[i].ship);
     for (int64_t i = 0; i < a->n_divided; i++) add_divided(a, &a->divided[i], out);

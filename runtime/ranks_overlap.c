@@ -1,6 +1,6 @@
 /* Rows travel while steps are computed (see ranks.h). What travels in each run is begun right behind the step that makes
-   it, and is there before the first step that reads it: rows of peers, and operands of sums that are shared out. It goes
-   by way of room of its own, so that buffers stay the program's until then.
+   it, and is there before the first step that reads it: rows of peers, and operands of sums that are shared out. It comes to
+   where it is read from; operands whose place has another value while they travel wait in room of their own.
 
      step 4 makes z          its rows that peers want first; then z's rows are on their way
      step 5 sums over edges  rows that read none of peers' rows first; the others when these have come
@@ -24,7 +24,8 @@ typedef struct Transit {
     int64_t begin, finish; /* behind a step, -1: before all; before a step, n_steps: behind all */
     RtSent *sent;          /* of operands; NULL: rows of a buffer to the same buffer */
     RtShip ship;
-    int64_t buffer, row_bytes, room;
+    int64_t buffer, row_bytes;
+    int64_t room; /* -1: what comes does not wait there */
     int site, flight;
     bool flies;
 } Transit;
@@ -66,10 +67,27 @@ static bool wants(const RtAcross *a, int64_t step, int64_t buffer)
     return false;
 }
 
-static int64_t made_by(const RtAcross *a, int64_t step, int64_t buffer)
+int64_t rt_sent_begin(const RtAcross *a, int64_t step, const RtSent *x)
 {
-    while (--step >= 0 && !across_writes(a, step, buffer)) {}
+    while (--step >= 0 && !across_writes(a, step, x->buffer)) {}
     return step;
+}
+
+/* The first step behind `from` of which a buffer's memory may be another's: of planned memory, or of a result's, in which
+   other values lie before it is written. */
+static int64_t gone_from(const RtAcross *a, int64_t buffer, int64_t from)
+{
+    const RtBuffer *b = across_buffer(a, buffer);
+    int64_t n_steps = a->e->program->n_steps, end = from;
+    if (b->kind == RT_BUF_ARENA) return a->e->places[b->slot].last + 1;
+    if (b->kind != RT_BUF_RESULT) return n_steps;
+    for (; end < n_steps; end++)
+        for (int64_t i = 0; i < a->e->program->n_buffers; i++) {
+            const RtBuffer *other = across_buffer(a, i);
+            bool same = i != buffer && other->kind == RT_BUF_RESULT && other->ref == b->ref;
+            if (same && across_writes(a, end, i)) return end;
+        }
+    return n_steps;
 }
 
 static void add_exchange(const RtAcross *a, Transit *t, const RtExchange *x)
@@ -80,12 +98,13 @@ static void add_exchange(const RtAcross *a, Transit *t, const RtExchange *x)
                    .buffer = x->buffer,
                    .row_bytes = x->row_bytes,
                    .site = x->site};
-    while (t->finish < a->e->program->n_steps && !wants(a, t->finish, x->buffer)) t->finish++;
+    int64_t end = gone_from(a, x->buffer, t->finish);
+    while (t->finish < end && !wants(a, t->finish, x->buffer)) t->finish++;
 }
 
 static void add_operand(const RtAcross *a, Transit *t, int64_t step, RtSent *x)
 {
-    *t = (Transit){.begin = made_by(a, step, x->buffer),
+    *t = (Transit){.begin = rt_sent_begin(a, step, x),
                    .finish = step,
                    .sent = x,
                    .ship = *x->ship,
@@ -117,18 +136,24 @@ static RtCode list_transits(RtAcross *a, RtOverlap *o, RtStatus *st)
     return RT_OK;
 }
 
-/* Room for each while it travels. */
+/* Room for each that waits. */
 static RtCode pack_room(RtAcross *a, RtOverlap *o, RtStatus *st)
 {
     RtPack *places;
+    int64_t n = 0;
     RT_TRY(rt_alloc(&places, o->n_transits, sizeof *places, what, st));
     for (int64_t i = 0; i < o->n_transits; i++) {
         const Transit *t = &o->transits[i];
-        int64_t bytes = rt_size_plus(RT_PACK_ALIGN - 1, rt_ship_bytes(&t->ship, t->row_bytes), 1);
-        places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = t->begin, .last = t->finish};
+        int64_t came = rt_size(t->ship.n_in - t->ship.n_own, t->row_bytes),
+                bytes = rt_size_plus(RT_PACK_ALIGN - 1, came, 1) & ~(int64_t)(RT_PACK_ALIGN - 1);
+        if (t->sent && t->sent->waits) places[n++] = (RtPack){.bytes = bytes, .first = t->begin, .last = t->finish};
     }
-    int64_t bytes = rt_pack(places, o->n_transits);
-    for (int64_t i = 0; i < o->n_transits; i++) o->transits[i].room = places[i].at;
+    int64_t bytes = rt_pack(places, n);
+    n = 0;
+    for (int64_t i = 0; i < o->n_transits; i++) {
+        Transit *t = &o->transits[i];
+        t->room = t->sent && t->sent->waits ? places[n++].at : -1;
+    }
     a->room_free = bytes;
     a->room_bytes = rt_size_plus(a->room_bytes, bytes, 1);
     free(places);
@@ -145,7 +170,7 @@ typedef struct Marks { /* of a step's iterations */
 
 static void mark(const Marks *m, int64_t row, int kind)
 {
-    if (row >= 0 && row < m->rows) m->of[row / m->block] |= (unsigned char)kind;
+    if (row >= 0 && row < m->rows) m->of[m->block == 1 ? row : row / m->block] |= (unsigned char)kind;
 }
 
 /* Iterations that read rows of the buffer that peers own. */
@@ -162,8 +187,8 @@ static void mark_reads(const Marks *m, int64_t buffer)
         const int32_t *image = t->image < 0 ? NULL : g->maps[t->image].to;
         const int32_t *under = element ? g->maps[s->under].to : NULL;
         int64_t n = element ? g->spaces[a->e->model->maps[s->under].from].count : m->rows;
-        for (int64_t k = 0; k < n; k++)
-            if (all || (image ? image[k] : k) >= owned) mark(m, under ? under[k] : k, LATE);
+        for (int64_t k = 0; k < n; k++) /* a kind in place of a branch that nobody foretells */
+            mark(m, under ? under[k] : k, LATE * (all || (image ? image[k] : k) >= owned));
     }
 }
 
@@ -275,14 +300,22 @@ void rt_overlap_free(RtOverlap *o)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static char *room_of(const RtAcross *a, const Transit *t) { return (char *)a->r->room.p + t->room; }
+static char *room_of(const RtAcross *a, const Transit *t)
+{
+    return t->room < 0 ? NULL : (char *)a->r->room.p + t->room;
+}
+
+static void *goes_to(const RtAcross *a, const Transit *t)
+{
+    return t->sent ? t->sent->at : rt_staging_rows(a, t->buffer);
+}
 
 static RtCode begin(RtAcross *a, Transit *t, RtStatus *st)
 {
     if (across_links(a)) return t->sent ? RT_OK : rt_staging_link(a, t->buffer, &t->ship, NULL, t->site, st);
     RT_TRY(rt_staging_fetch_sent(a, t->buffer, &t->ship, st));
-    RT_TRY(rt_ship_begin(a->r, &t->ship, t->site, rt_staging_rows(a, t->buffer), t->row_bytes, room_of(a, t),
-                         &t->flight, st));
+    RT_TRY(rt_ship_begin(a->r, &t->ship, t->site, rt_staging_rows(a, t->buffer), goes_to(a, t), t->row_bytes,
+                         room_of(a, t), &t->flight, st));
     t->flies = true;
     a->overlap->flying++;
     return RT_OK;
@@ -293,8 +326,7 @@ static RtCode finish(RtAcross *a, Transit *t, RtStatus *st)
     char *from = rt_staging_rows(a, t->buffer);
     t->flies = false;
     a->overlap->flying--;
-    RT_TRY(
-        rt_ship_finish(a->r, &t->ship, t->flight, from, t->sent ? t->sent->at : from, t->row_bytes, room_of(a, t), st));
+    RT_TRY(rt_ship_finish(a->r, &t->ship, t->flight, from, goes_to(a, t), t->row_bytes, room_of(a, t), st));
     return t->sent ? rt_staging_store_operand(a, t->sent, st) : rt_staging_store_got(a, t->buffer, &t->ship, st);
 }
 

@@ -8,16 +8,16 @@ typedef struct RtSent {
     int64_t buffer;
     int64_t image; /* it is read at the images of rows or elements under this map; -1: at them */
     int64_t row_bytes;
-    int64_t piece_bytes; /* of a row that travel together: what is sent once takes little room, and more rounds */
-    bool once;           /* it is the same in each run of a bound program */
-    bool there;          /* and has been sent */
-    int64_t n, first;    /* rows that it has here, and what kernels call the first one */
+    bool once;        /* it is the same in each run of a bound program */
+    bool there;       /* and has been sent */
+    int64_t n, first; /* rows that it has here, and what kernels call the first one */
     const RtShip *ship;
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
     struct RtSent *of;   /* the same rows of the same value, which an earlier step was sent; or NULL */
     int64_t last;        /* step that reads it */
     /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in RtRanks.operands */
     bool planned;
+    bool waits; /* what comes waits in room until the step: its place has another value while it travels */
     int64_t offset;
     RtBlock memory;   /* of what is sent once */
     char *at, *base;  /* of the first row, and of the row that kernels call 0, on a device there */
@@ -124,6 +124,8 @@ void rt_across_free(RtAcross *a);
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
 /* Once all were made: where their operands lie. */
 RtCode rt_divided_place(RtAcross *a, RtStatus *st);
+/* Before a run: memory of operands may have grown since the last. */
+RtCode rt_divided_begin(RtAcross *a, RtDivided *d, RtStatus *st);
 /* Once e is bound: what is sent once will be sent in the next run. */
 void rt_divided_bind(RtAcross *a, RtDivided *d);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
@@ -132,7 +134,8 @@ static inline int64_t rt_sent_bytes(const RtSent *x)
 {
     return rt_size_plus(512, x->n, x->row_bytes); /* kernels look ahead */
 }
-static inline int64_t rt_sent_rounds(const RtSent *x) { return (x->row_bytes + x->piece_bytes - 1) / x->piece_bytes; }
+/* The step behind which an operand of each run begins to travel to `step`; -1: before all. */
+int64_t rt_sent_begin(const RtAcross *a, int64_t step, const RtSent *x);
 /* Zeroed memory that lives as long as d. */
 RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st);
 void rt_divided_iterate(const RtAcross *a, const RtDivided *d); /* this process's iterations */

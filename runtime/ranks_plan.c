@@ -73,9 +73,10 @@ static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, cons
     uint64_t *bits;
     RT_TRY(bits_of(k, buffer, &bits));
     const int32_t *to = image < 0 ? NULL : k->g->maps[image].to;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = !to ? i : to[i];
-        if (row >= owned_of(k, space) && set_has(rows, i)) put(bits, row);
+    int64_t owned = owned_of(k, space);
+    for (int64_t i = to ? 0 : owned; i < n; i++) { /* without a branch for each, since nobody foretells them */
+        int64_t row = !to ? i : to[i] < 0 ? 0 : to[i];
+        bits[row >> 6] |= (uint64_t)((row >= owned) & set_has(rows, i)) << (row & 63);
     }
     return RT_OK;
 }
@@ -266,7 +267,7 @@ static RtCode plan_sums(Planner *k, int64_t step)
     forget_writes(k, step);
     RT_TRY(rt_block_alloc(&bits, rt_size_plus(8, (n + 63) / 64, 8), what, k->st));
     for (int64_t e = 0; e < n; e++)
-        if (to[e] >= 0 && to[e] < owned) put(bits.p, e);
+        ((uint64_t *)bits.p)[e >> 6] |= (uint64_t)((to[e] >= 0) & (to[e] < owned)) << (e & 63);
     RtCode code = want_reads(k, step, &(Set){s->over, owned, NULL}, &(Set){from, 0, bits.p}, false);
     rt_block_free(&bits);
     return code;
@@ -413,7 +414,7 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
     if (!code) code = take_strips(a, st);
     if (!code) code = plan_all(&k);
     if (!code) code = rt_policy_make(a, st);
-    for (int64_t i = 0; !code && (a->policy || !across_overlaps(a)) && i < a->n_exchanges; i++) { /* at once */
+    for (int64_t i = 0; !code && a->policy && i < a->n_exchanges; i++) { /* at once */
         int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
     }

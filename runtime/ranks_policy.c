@@ -269,11 +269,11 @@ static RtCode ask_owners(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st
     RtRanks *r = a->r;
     int64_t space = across_buffer(a, x->buffer)->rows.space, n = r->graph->spaces[space].count, bytes[RT_PEERS_MOST];
     RtBlock scratch;
-    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_ship_bytes(&x->ship, 8), n, 16), what, st));
+    RT_TRY(rt_block_alloc(&scratch, rt_size(n, 16), what, st));
     int64_t *mine = scratch.p, *there = mine + n;
     for (int64_t i = 0; i < n; i++) mine[i] = i;
     for (int q = 0; q < r->n; q++) bytes[q] = 8;
-    RtCode code = rt_ship_run(r, &x->ship, RT_SITE_SETUP, mine, there, 8, there + n, st);
+    RtCode code = rt_ship_run(r, &x->ship, RT_SITE_SETUP, mine, there, 8, st);
     if (!code) code = rt_peers_gather(r->peers, RT_SITE_SETUP, &r->spaces[space].owned, bytes, k->owned, st);
     for (int64_t i = 0; i < x->ship.n_in && !code; i++) k->at_owner[i] = there[x->ship.in[i]];
     int64_t room = code ? 0 : turns_room(a, k, x->row_bytes);

@@ -59,7 +59,7 @@ static void list_divided(Listing *l, const RtDivided *d)
                                   .row_bytes = x->row_bytes,
                                   .rows_out = rt_ship_rows_out(a->r, x->ship),
                                   .site = a->operands_site,
-                                  .rounds = rt_sent_rounds(x),
+                                  .rounds = 1,
                                   .rows_to = x->ship->out_n,
                                   .round = -1});
     }
@@ -156,7 +156,7 @@ static RtCode exchange_at_once(RtAcross *a, const RtExchange *x, RtStatus *st)
     char *rows = rt_staging_rows(a, x->buffer);
     if (across_links(a)) return rt_staging_link(a, x->buffer, &x->ship, NULL, x->site, st);
     RT_TRY(rt_staging_fetch_sent(a, x->buffer, &x->ship, st));
-    RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, across_room(a), st));
+    RT_TRY(rt_ship_run(a->r, &x->ship, x->site, rows, rows, x->row_bytes, st));
     return rt_staging_store_got(a, x->buffer, &x->ship, st);
 }
 
@@ -168,6 +168,7 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
     RT_TRY(grow(&a->r->room, a->room_bytes, st));
     RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
     if (a->staging) rt_cuda_begin(a->e);
+    for (int64_t i = 0; i < a->n_divided; i++) RT_TRY(rt_divided_begin(a, &a->divided[i], st));
     if (a->overlap) RT_TRY(rt_overlap_begin(a, -1, st));
     for (int64_t i = -1; i < a->e->program->n_steps; i++) {
         if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i) {

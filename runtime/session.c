@@ -178,6 +178,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
         code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds",
                        "leave it out, or train and measure `on data.train` and `on data.test`",
                        "what this command runs reads none of the masks that folds make");
+    if (!code && data.folds) code = rt_cli_ranks_folds(c, &s->data);
     if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
     if (!code) code = rt_cli_ranks_start(c, s);
@@ -196,6 +197,8 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = rt_cli_ranks_nccl(c, s);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
+    bool again = data.folds || s->device || c->command == CMD_BENCH; /* what is computed once may be so once more */
+    if (!code && c->command != CMD_PLAN && !again) rt_setup_release(c->model, &s->data.tensors, o->programs);
     if (code) rt_session_close(s);
     return code;
 }

@@ -1,5 +1,6 @@
 /* Fills held tensors (see setup.h). A setup program is known by what it writes, not by its name. */
 #include "runtime/setup.h"
+#include "runtime/convert.h"
 #include <assert.h>
 #include <string.h>
 
@@ -40,6 +41,39 @@ bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor)
         if (takes(m, p, tensor) && (rt_program_is_listed(m, programs, p) || rt_setup_is_needed(m, programs, p)))
             return true;
     return !programs;
+}
+
+/* Whether some step has to do with the tensor, which a function that a program is made of may take for nothing. */
+static bool has_buffer(const RtModel *m, int64_t program, int64_t tensor)
+{
+    const RtProgram *p = &m->programs[program];
+    for (int64_t i = 0; i < p->n_buffers; i++) {
+        const RtBuffer *b = &m->buffers[p->first_buffer + i];
+        if (b->kind == RT_BUF_TENSOR && b->ref == tensor) return true;
+    }
+    return false;
+}
+
+bool rt_setup_alone_takes(const RtModel *m, const char *programs, int64_t tensor)
+{
+    if (m->tensors[tensor].kind != RT_INPUT || !programs) return false;
+    for (int64_t p = 0; p < m->n_programs; p++)
+        if (rt_program_is_listed(m, programs, p) && has_buffer(m, p, tensor)) return false;
+    return rt_programs_take(m, programs, tensor);
+}
+
+void rt_setup_release(const RtModel *m, RtTensors *t, const char *programs)
+{
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        const RtTensorDef *d = &m->tensors[i];
+        bool made = d->kind == RT_HELD && t->data[i] && t->counts[i];
+        if (made && rt_check_finite(t->data[i], d->dtype, t->counts[i], d->width, "", NULL)) return;
+    }
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        if (!rt_setup_alone_takes(m, programs, i)) continue;
+        rt_block_free(&t->blocks[i]);
+        t->data[i] = NULL;
+    }
 }
 
 static RtCode bind(RtExec *e, RtTensors *t, RtStatus *st)

@@ -20,9 +20,17 @@ RtCode rt_tensors_alloc(RtTensors *t, int64_t i, RtStatus *st)
     assert(!t->blocks[i].p); /* a tensor's place never changes: programs are bound to it */
     if (t->counts[i] < 0 || !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
         return rt_fail(st, RT_E_OVERFLOW, name, NULL, "the tensor's size overflows 64 bits");
-    RT_TRY(rt_block_alloc(&t->blocks[i], rt_size_plus(bytes, 1, 256), name, st));
+    RT_TRY(rt_block_alloc(&t->blocks[i], rt_size_plus(bytes, 1, RT_ARRAY_SPARE), name, st));
     t->data[i] = t->blocks[i].p;
     return RT_OK;
+}
+
+void rt_tensors_take(RtTensors *t, int64_t i, RtArray *a)
+{
+    assert(!t->blocks[i].p && a->spare && a->count == t->counts[i] && a->dtype == t->model->tensors[i].dtype);
+    t->blocks[i] = a->data;
+    t->data[i] = a->data.p;
+    a->data = (RtBlock){0};
 }
 
 void rt_tensors_count(RtTensors *t, const RtGraph *g)

@@ -1,6 +1,7 @@
 /* Storage of a model's tensors for one graph: parameters, optimiser state, hypers, and inputs.
    Row-major in the stored order of their space, without padding. */
 #pragma once
+#include "runtime/array.h"
 #include "runtime/graph.h"
 
 struct RtRanks;
@@ -34,7 +35,9 @@ void rt_tensors_count(RtTensors *t, const RtGraph *g);
 void rt_tensors_free(RtTensors *t);
 /* Memory for one more tensor (an input). */
 RtCode rt_tensors_alloc(RtTensors *t, int64_t tensor, RtStatus *st);
-/* The user's numbers of the rows that this process has of a tensor; NULL: it has all. */
+/* The same, of an array with spare bytes, whose elements it has: *a has none then. */
+void rt_tensors_take(RtTensors *t, int64_t tensor, RtArray *a);
+/* The user's numbers of a tensor's rows; NULL: it has all, in order. */
 static inline const int64_t *rt_tensor_rows(const RtTensors *t, int64_t tensor)
 {
     return t->shared ? t->shared->of[tensor].ids : NULL;

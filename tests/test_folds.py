@@ -85,6 +85,19 @@ def seeds(box, exe):
         return "eval of a fold says %s" % out
 
 
+def ranks(box, exe, fold):
+    """Each fold of two processes is what it is in one; one of them may have no row of a fold, but not both."""
+    with open(box.path("owner.txt"), "w") as f:
+        f.write("\n".join("%d" % (k == 0) for k in fold))
+    box.must(box.gnnc, "data", "partition", "data", "-k", 2, "-o", "parts", "--method", "owner.txt")
+    for data, more in (("data", ()), ("parts", ("--ranks", 2))):
+        box.must(exe, "train", "--data", data, "--folds", K, "--metrics", data + ".jsonl", "--blas", "off", *more)
+    np.save(box.path("parts", "part-0", "fold.npy"), np.load(box.path("parts", "part-0", "fold.npy")) % (K - 1))
+    np.save(box.path("parts", "part-1", "fold.npy"), np.load(box.path("parts", "part-1", "fold.npy")) % (K - 1))
+    box.refuses("ranks_lack_a_fold", (exe, "train", "--data", "parts", "--ranks", 2, "--folds", K), 3, "R121", "no row is of fold 3")
+    return None if lines(box, "data.jsonl") == lines(box, "parts.jsonl") else "runs differ"
+
+
 def killed(box, exe):
     """A signal ends all runs; the metrics of those that were through are whole."""
     p = subprocess.Popen([exe, "train", "--data", "data", "--folds", str(K), "--seeds", "100000", "--metrics", "k.jsonl"],
@@ -127,6 +140,7 @@ exe = build(box, "plain", MODEL % "")
 box.report("masks", masks(box, exe, fold, False))
 box.report("summary", summary(box))
 box.report("seeds", seeds(box, exe))
+box.report("ranks", ranks(box, exe, fold))
 box.report("killed", killed(box, exe))
 box.report("masks_with_val", masks(box, build(box, "val", MODEL % VAL), fold, True))
 refusals(box, exe, fold)

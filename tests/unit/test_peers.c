@@ -154,6 +154,53 @@ static RtCode case_flights(Rank *r)
     return expect(r, site->bytes_out == sent && site->rounds == rounds, "the site has other counts");
 }
 
+/* Rows from anywhere to anywhere, of a few bytes and of kilobytes, some more than travel at a time; three exchanges are in
+   flight, one of which brings its rows side by side. */
+static RtCode case_rows(Rank *r)
+{
+    enum { ROWS = 3000, MOST = 1001, FLIGHTS = 3 };
+    static const int64_t widths[] = {4, 24, 256, MOST};
+    int64_t *lists, n[MOST_RANKS], sent = 0, got = 0;
+    int flight[FLIGHTS];
+    RT_TRY(room(r, FLIGHTS * ROWS * MOST));
+    RT_TRY(rt_alloc(&lists, 2 * ROWS, sizeof *lists, "test", &r->st));
+    int64_t *rows = lists, *back = lists + ROWS, each = ROWS / r->n;
+    for (int64_t i = 0; i < ROWS; i++) {
+        rows[i] = (i * 7 + 5) % ROWS; /* all rows, in no order */
+        back[rows[i]] = i;
+    }
+    for (int q = 0; q < r->n; q++) n[q] = each - (q + r->rank) % 3 * each / 3;
+    for (int turn = 0; turn < 4; turn++) {
+        int64_t w = widths[turn], bytes = ROWS * w, at = 0, size[MOST_RANKS];
+        for (int64_t i = 0; i < bytes; i++) r->out[i] = byte_of(turn, r->rank, (int)(i / w % 61), i);
+        memset(r->in, 0, (size_t)(FLIGHTS * bytes));
+        RtPeersRows out = {r->out, rows, n};
+        for (int k = 0; k < FLIGHTS; k++) {
+            RtPeersRows in = {r->in + k * bytes, k ? back : NULL, n};
+            RT_TRY(rt_peers_rows_begin(r->p, SITE, w, &out, &in, &flight[k], &r->st));
+        }
+        RT_TRY(rt_peers_agree(r->p, RT_OK, &r->st));
+        for (int k = FLIGHTS - 1; k >= 0; k--) RT_TRY(rt_peers_finish(r->p, flight[k], &r->st));
+        for (int q = 0; q < r->n; q++) size[q] = q == r->rank ? 0 : n[q];
+        for (int q = 0, from = 0; q < r->n; from += (int)n[q++])
+            for (int64_t i = 0; i < size[q]; i++, at++)
+                for (int k = 0; k < FLIGHTS; k++) {
+                    int64_t first = 0; /* of the sender's rows, those that it sends here */
+                    for (int p = 0; p < r->rank; p++) first += each - (p + q) % 3 * each / 3;
+                    int64_t row = rows[first + i];
+                    const char *in = r->in + k * bytes + (k ? back[from + i] : at) * w;
+                    for (int64_t b = 0; b<w; b += w> 8 ? w / 8 : 1)
+                        if (in[b] != byte_of(turn, q, (int)(row % 61), row * w + b))
+                            return expect(r, false, "rows brought other bytes");
+                    got += k == 0 ? w : 0;
+                }
+        for (int q = 0; q < r->n; q++) sent += FLIGHTS * size[q] * w;
+    }
+    free(lists);
+    const RtPeersSite *site = rt_peers_site(r->p, SITE);
+    return expect(r, site->bytes_out == sent && site->bytes_in == FLIGHTS * got, "the site has other counts");
+}
+
 /* Rank 1 begins late. The others compute meanwhile: they wait for nothing, and the seconds are hidden ones. */
 static RtCode case_hidden(Rank *r)
 {
@@ -436,6 +483,7 @@ typedef struct Case {
 static const Case cases[] = {
     {"random", case_random, RT_OK, RT_OK, "", 20},
     {"flights", case_flights, RT_OK, RT_OK, "", 20},
+    {"rows", case_rows, RT_OK, RT_OK, "", 20},
     {"hidden", case_hidden, RT_OK, RT_OK, "", 20},
     {"flying_killed", case_flying_killed, RT_E_PEER_LOST, RT_OK, "rank 1", 20},
     {"flying_stopped", case_flying_stopped, RT_E_PEER_LATE, RT_OK, "rank 1 does not answer rank|at site 8, call 4", 1},
@@ -720,6 +768,7 @@ static void test_launched(const Launcher *by, int most)
     }
     for (int n = 2; n <= most; n *= 2) check_case("random", n, by);
     check_case("flights", most < 4 ? most : 4, by);
+    check_case("rows", most < 4 ? most : 4, by);
     check_case("apart", most < 4 ? most : 4, by);
     check_ledger(by);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_case(wrong[i], 3, by);
@@ -748,6 +797,7 @@ int main(int argc, char **argv)
     test_alone();
     for (int ranks = 2; ranks <= 8; ranks++) check_case("random", ranks, &launchers[0]);
     for (int ranks = 2; ranks <= 8; ranks += 3) check_case("flights", ranks, &launchers[0]);
+    for (int ranks = 2; ranks <= 5; ranks += 3) check_case("rows", ranks, &launchers[0]);
     check_ledger(&launchers[0]);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_case(wrong[i], 4, &launchers[0]);
     check_case("killed", 2, &launchers[0]);
