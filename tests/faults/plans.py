@@ -105,8 +105,8 @@ PLAN_FAULTS = [
     ("passes/plan/connect.c", "            t.apart = false;\n", "", "gat_example"),
     ("passes/plan/connect.c", "        } else if (t.apart) {\n            skipped++;\n        } else {\n            break;\n        }", "        } else {\n            skipped++;\n        }", "gat_example"),
     ("passes/plan/connect.c", "((PlanChain){head, x.n, strip})", "((PlanChain){head, x.n + (last < c->p->steps.n), strip})", "gcn_example"),
-    ("passes/plan/memplan.c", "b->last >= result->first ||", "b->first >= result->first ||", "behind"),
-    ("passes/plan/memplan.c", "if (other->guest && other->ref == result->ref && live_together(other, b)) return false;", "(void)other;", "long"),
+    ("passes/plan/memplan.c", "b->last >= result->first ||", "b->first >= result->first ||", "long"),
+    ("passes/plan/memplan.c", "other->ref == result->ref && live_together(other, b)) return false;", "other->ref == result->ref && live_together(other, b)) continue;", "long"),
     # takeover
     ("passes/plan/takeover.c", "    t->fixed[u] = true;\n", "", "pna"),
     ("passes/plan/takeover.c", " || t->fixed[u] || t->last[u] != position)\n", " || t->fixed[u])\n", "gcn_example"),
