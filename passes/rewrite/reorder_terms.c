@@ -185,16 +185,18 @@ static IrId home_of(const Reorder *r, const IrId *maps, const RoTerms *t)
     return home;
 }
 
-/* Terms of one map, added or multiplied before they are gathered; *rest loses them. */
+/* Terms of one map, added or multiplied before they are gathered; *rest loses them. IR_NONE: they cannot be. */
 static RoTerm group(Reorder *r, RoTerms *rest, IrId *maps, IrId map, bool product)
 {
     RoTerms here = {.n = 0};
     uint32_t n = 0, n_inverse = 0;
+    bool lost = false; /* lifting the terms before it pinned what one is made of */
     for (uint32_t i = 0; i < rest->n; i++) {
         RoTerm term = rest->of[i];
         if (maps[i] == map) {
             IrId v = reorder_lift(r, term.v, map);
             bool given = ro_op(r, term.v)->op == IR_OP_gather;
+            lost |= v == IR_NONE;
             if (product && r->has_grad) v = reorder_harmless(r, IR_OP_div, term.inverse, v, map, given);
             here.of[here.n++] = (RoTerm){v, term.inverse};
             n_inverse += term.inverse;
@@ -205,6 +207,7 @@ static RoTerm group(Reorder *r, RoTerms *rest, IrId *maps, IrId map, bool produc
     }
     ICE_UNLESS(n + here.n == rest->n); /* each term is in one of the two */
     rest->n = n;
+    if (lost) return (RoTerm){IR_NONE, false};
     bool inverse = product && n_inverse == here.n; /* divided by their product */
     for (uint32_t i = 0; inverse && i < here.n; i++) here.of[i].inverse = false;
     return (RoTerm){ro_gather(r, map, product ? reorder_product(r, &here, false) : plain_sum(r, here)), inverse};
