@@ -30,7 +30,7 @@ class EdgeList(C.Structure):
 
 
 class RowCount(C.Structure):
-    _fields_ = [("space", C.c_char_p), ("n", C.c_int64)]
+    _fields_ = [("space", C.c_char_p), ("n", C.c_int64), ("graph_of", C.c_void_p)]
 
 
 class GraphInput(C.Structure):
