@@ -44,6 +44,7 @@ WRAP_MEMORY(calloc, (size_t n, size_t size), (n, size))
 WRAP_MEMORY(aligned_alloc, (size_t to, size_t n), (to, n))
 WRAP(int, inflateInit2_, (z_streamp s, int bits, const char *version, int size), (s, bits, version, size), Z_MEM_ERROR,
      FAILING_MEMORY)
+WRAP(ssize_t, read, (int fd, void *p, size_t n), (fd, p, n), -1, FAILING_SYSTEM)
 WRAP(ssize_t, pread, (int fd, void *p, size_t n, off_t from), (fd, p, n, from), -1, FAILING_SYSTEM)
 WRAP(ssize_t, write, (int fd, const void *p, size_t n), (fd, p, n), -1, FAILING_SYSTEM)
 WRAP(int, fstat, (int fd, struct stat *info), (fd, info), -1, FAILING_SYSTEM)
