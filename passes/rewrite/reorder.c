@@ -195,6 +195,7 @@ static void hold_far(Reorder *r, IrId v)
         const IrOp *op = ro_op(r, r->far.data[from]);
         for (uint32_t k = 0; k < op->n_args; k++) {
             RoValue *x = &r->values.data[op->args[k]];
+            if (!x->uses) continue; /* only what is held is made of it, before the function runs */
             if (x->look_epoch != epoch) VEC_PUSH(r->ctx->stage, &r->far, op->args[k]);
             x->look_epoch = epoch;
         }
