@@ -12,7 +12,8 @@ typedef struct RtArray {
     int64_t n_dims, shape[RT_ARRAY_DIMS];
     int64_t count; /* product of shape */
     RtBlock data;
-    bool spare; /* RT_ARRAY_SPARE bytes lie behind the elements: a tensor may take the block */
+    bool
+        spare; /* the block has RT_ARRAY_SPARE bytes behind the elements, as a tensor's has, so that a tensor may take it over */
 } RtArray;
 
 void rt_array_free(RtArray *a);

@@ -38,5 +38,6 @@ RtCode rt_nccl_exchange(RtNccl *x, RtCudaPtr out, const int64_t *out_bytes, RtCu
 /* Until exchanges are over: who waits for the device in another way might wait for ever. Does nothing for NULL. PEER_LOST,
    PEER_LATE, NCCL_FAILED. */
 RtCode rt_nccl_settle(RtNccl *x, RtStatus *st);
-/* By all together where the run's status says no failure; else what is under way is aborted. */
+/* Ends the communicator. After a run without failure all processes call it together, and it waits for exchanges under way;
+   after a failure it aborts them. */
 void rt_nccl_close(RtNccl *x);

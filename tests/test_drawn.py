@@ -12,6 +12,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "drawn"))
 SEEDS = range(300)
 SMALL = (1, 2, 3, 5)  # operations of a program
+KEPT = os.path.join(sys.path[0], "kept")  # that once ended the compiler
 TYPED, FILES, TRAINED = range(32), range(6), range(4, 6)  # seeds of programs with a schema
 
 
@@ -48,7 +49,8 @@ def with_schemas(run, build):
     import targets
     with tempfile.TemporaryDirectory(prefix="gnnc-drawn-") as box:
         run.write(FILES, run.draw_typed.Typed, box)
-        r = subprocess.run([os.path.join(build, "test_programs"), "targets", *[os.path.join(box, f) for f in sorted(os.listdir(box))]],
+        files = [os.path.join(folder, f) for folder in (box, KEPT) for f in sorted(os.listdir(folder))]
+        r = subprocess.run([os.path.join(build, "test_programs"), "targets", *files],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         print("ok drawn.interpreter" if r.returncode == 0 else "FAIL drawn.interpreter: %s" % r.stdout.decode("utf-8", "replace").replace("\n", " | ")[-3000:], flush=True)
     for seed, why, text in targets.campaign(os.path.join(build, "gnnc"), TRAINED):

@@ -43,7 +43,7 @@ static bool is_as_large(const PlanBuffer *a, const PlanBuffer *b)
            a->width * (int64_t)kir_base_bytes(a->elem) == b->width * (int64_t)kir_base_bytes(b->elem);
 }
 
-/* Memory of which steps leave rows out has to hold zeros there in every run. */
+/* A step that leaves rows out relies on these rows being 0 in every run: its value keeps memory of its own. */
 static bool may_be_guest(const PlanBuffer *b)
 {
     return b->kind == PLAN_ARENA && b->first != UINT32_MAX && b->writer == UINT32_MAX;

@@ -49,8 +49,8 @@ IrId irb_rows_space(IrModule *m, IrId dim);
 /* The map that integer input `tensor` says: each of its rows leads to the row of space `to` that it holds, or nowhere. Made
    when data are loaded. IR_NONE where the input says a map to another space already. */
 IrId irb_said_map(IrModule *m, IrId tensor, IrId to);
-/* Whether every element of an integer value is a place of a dim of that size: an input whose declared range is checked when
-   data are loaded, and in each call of a library on a CPU. */
+/* Whether each element of integer value `key` is known to lie in [0, size): only of an input that declares such a range, which
+   is checked when data are loaded, and in each call of a library on a CPU. */
 bool irb_key_is_whole(const IrModule *m, const IrFunc *f, IrId key, int64_t size);
 /* The map of a space onto unit, "<space>.all"; made if the module lacks it. */
 IrId irb_all_map(Build *b, IrId space);

@@ -29,7 +29,7 @@ typedef struct Choice {
     IrId key, dim, map; /* map: from elements to the rows of the pieces; IR_NONE: elements are these rows */
     IrId space;         /* of the elements */
     uint32_t n;         /* pieces */
-    uint32_t *place;    /* [values] of the first piece: one more than that in `alike` */
+    uint32_t *place;    /* [values] of a value of the first piece 1 + its index in `alike`; 0: it is not there yet */
     VEC(Alike) alike;
     IrId *dims; /* [pieces * dims] the first piece's dim that a piece's stands for; IR_NONE: not met */
 } Choice;
@@ -85,7 +85,8 @@ static bool stays_gone(const Choice *c, const IrOp *op)
     return gone;
 }
 
-/* Are values [pieces], one of each piece, the same computation of the same rows, but for the parameters in it? */
+/* Whether `values`, one of each piece, are the same computation on the same rows, except for the parameters that they read.
+   Such are added to c->alike. */
 static bool is_alike(Choice *c, const IrId *values)
 {
     const IrOp *op = op_of(c, values[0]);
@@ -119,7 +120,7 @@ static bool is_alike(Choice *c, const IrId *values)
     return true;
 }
 
-/* Are there clearly fewer elements, or pairs of a row and a key, than rows times values of the key? */
+/* Whether clearly fewer elements, or pairs of a row and a key, are expected (*n) than rows times values of the key (*all). */
 static bool pays(const Choice *c, IrId rows, double *n, double *all)
 {
     IrModule *m = c->r->b.m;

@@ -272,7 +272,8 @@ static inline void program_draw_text(Arena *a, Program *p, FrontendOptions *o)
     p->text = g.text, p->by = g.by, p->n_widths = 3;
 }
 
-/* The text of the program's file, whose first line says the sizes: `# F=3 G=2`. */
+/* The text of the program's file, whose first line says the sizes, `# F=3 G=2`, and with `seed=N` what is drawn of the program
+   beside its text, as it was where the program was found. */
 static inline bool program_read_text(Arena *a, Program *p, FrontendOptions *o)
 {
     enum { MAX_SIZES = 16 };
@@ -281,19 +282,25 @@ static inline bool program_read_text(Arena *a, Program *p, FrontendOptions *o)
     FILE *in = fopen(p->file, "rb");
     char *text = arena_alloc(a, 1 << 16);
     size_t n = in ? fread(text, 1, (1 << 16) - 1, in) : 0;
+    uint64_t given = 0;
     if (in) fclose(in);
     text[n] = 0;
     for (const char *at = text + 1; n && *at == ' ' && o->n_set < MAX_SIZES;) {
         size_t length = strcspn(++at, "= \n");
         char *end = (char *)(uintptr_t)at + length;
         if (*end != '=') break;
-        names[o->n_set] = arena_printf(a, "%.*s", (int)length, at);
-        sizes[o->n_set++] = strtod(end + 1, &end);
+        bool is_seed = length == 4 && !strncmp(at, "seed", 4);
+        if (is_seed) given = strtoull(end + 1, &end, 10);
+        else {
+            names[o->n_set] = arena_printf(a, "%.*s", (int)length, at);
+            sizes[o->n_set++] = strtod(end + 1, &end);
+        }
         at = end;
     }
     o->set_names = names, o->set_values = sizes;
     p->text = text, p->by = ~0u;
     for (size_t i = 0; i < n; i++) p->seed = program_hash(p->seed ^ (uint64_t)(uint8_t)text[i] << 32);
+    if (given) p->seed = given;
     return n > 0;
 }
 
