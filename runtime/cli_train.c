@@ -13,7 +13,7 @@ typedef struct Progress {
     const RtCli *cli;
     bool several;          /* runs: a line for each, none per epoch */
     double *loss, *metric; /* [epochs] for the plots; NaN where nothing ran */
-    double last_draw;      /* seconds */
+    double last_draw;      /* seconds, when progress was last seen outside */
     int plotted;           /* metric that is plotted, -1: none */
 } Progress;
 
@@ -65,10 +65,13 @@ static void on_epoch(void *user, const RtEpoch *e)
     if (!p->cli->terminal) {
         print_epoch(stdout, p->cli->model, e);
         putchar('\n');
-        return;
     }
     if (e->seconds - p->last_draw < 0.05 && e->epoch + 1 < e->epochs) return;
     p->last_draw = e->seconds;
+    if (!p->cli->terminal) {
+        fflush(stdout); /* who reads a pipe or a file sees how far it is */
+        return;
+    }
     fputs("\r", stdout);
     print_bar(e);
     putchar(' ');

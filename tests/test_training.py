@@ -3,6 +3,7 @@
 formula gives for softmax regression on the training nodes. usage: test_training.py BUILD
 Run: lesser if long"""
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -279,6 +280,17 @@ def many_hypers(box):
     return None if resumed == whole else "weights differ from those of an unbroken run"
 
 
+def progress(box):
+    """Who reads a pipe sees each slow epoch when it ends, and not when the pipe's buffer of 4 KiB is full."""
+    box.write("slow.gnn", (MODEL % ("", "0.5", "sgd(lr)", 1000)).replace("  seed 0", "  steps 20000\n  seed 0"))
+    box.must(box.gnnc, "build", "slow.gnn", "--data", "data", "--cpu=native", "-o", box.path("slow"))
+    p = subprocess.Popen([box.path("slow"), "train", "--data", "data", "--threads", "1"], cwd=box.root, stdout=subprocess.PIPE)
+    seen = os.read(p.stdout.fileno(), 1 << 16)
+    p.kill()
+    p.communicate()
+    return None if seen.startswith(b"epoch 1/1000 ") and len(seen) < 4096 else "came at once: %d bytes" % len(seen)
+
+
 box = Sandbox(sys.argv[1], "training")
 box.must(box.gnnc, "data", "generate", "data", "--nodes", 200, "--features", 7, "--classes", 3)
 x, y, mask = (np.load(box.path("data", f + ".npy")) for f in ("x", "y", "train_mask"))
@@ -290,6 +302,7 @@ for name, clip, text, rate, more in SCHEDULES:
     box.report(name, scheduled(box, x.astype("f8"), y, mask, val, name, clip, text, rate, more))
 box.report("schedule_resumes", schedule_resumes(box))
 box.report("checkpoint_holds_many_hypers", many_hypers(box))
+box.report("progress", progress(box))
 infinite_gradient(box)
 x, y = x[mask].astype("f8"), y[mask]
 
