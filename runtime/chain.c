@@ -10,24 +10,49 @@ static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-/* How many strips are worth a thread: the work of all steps counts. */
-static int64_t grain_of(const RtChain *c)
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* What part of the work worth a thread a row is, in all steps. */
+static double share_of_row(const RtChain *c)
 {
     double share = 0;
     for (int64_t k = 0; k < c->def->n; k++) {
         const RtExecStep *x = &c->steps[k];
-        assert(!x->backend && c->def->strip % x->block == 0); /* a strip is whole blocks of every step's */
-        share += (double)c->def->strip / (double)x->block / (double)(x->call->grain > 0 ? x->call->grain : 1);
+        share += 1 / ((double)x->block * (double)(x->call->grain > 0 ? x->call->grain : 1));
     }
-    return share >= 1 ? 1 : (int64_t)(1 / share) + 1;
+    return share;
 }
 
-/* The first step whose rows are sums over a list, or the first of all. */
-static const RtExecStep *heaviest(const RtChain *c)
+/* Rows of a strip: what the cache holds, or fewer where threads would be left with few strips, but not less than is
+   worth a thread; whole blocks of every step's. */
+static int64_t strip_of(const RtExec *e, const RtChain *c)
 {
-    for (int64_t k = 0; k < c->def->n; k++)
-        if (c->steps[k].rows) return &c->steps[k];
-    return c->steps;
+    int64_t n_threads = rt_pool_threads(e->options.pool), whole = 1;
+    for (int64_t k = 0; k < c->def->n; k++) {
+        assert(!c->steps[k].backend && c->def->strip % c->steps[k].block == 0);
+        whole = common_multiple(whole, c->steps[k].block);
+    }
+    assert(c->def->strip % whole == 0);
+    if (n_threads <= 1) return c->def->strip;
+    double least = 1 / share_of_row(c), even = (double)c->rows / (double)(n_threads * RT_CHUNKS);
+    double wanted = least > even ? least : even;
+    return wanted < (double)c->def->strip ? (int64_t)(wanted / (double)whole + 1) * whole : c->def->strip;
+}
+
+/* How many strips are worth a thread: the work of all steps counts. */
+static int64_t grain_of(const RtChain *c)
+{
+    double share = share_of_row(c) * (double)c->strip;
+    return share >= 1 ? 1 : (int64_t)(1 / share) + 1;
 }
 
 /* Finds the arguments that lie in the strip, and a place there for each buffer. */
@@ -45,7 +70,8 @@ static void find_patches(const RtExec *e, RtChain *c)
             int64_t known = 0;
             while (known < c->n_patches && buffer_of[known] != a->buffer) known++;
             if (known < c->n_patches) p.offset = c->patches[known].offset;
-            else end += (c->def->strip * p.row_bytes + 63) / 64 * 64;
+            else
+                end += (c->def->strip * p.row_bytes + 63) / 64 * 64; /* at most: another graph's strips may be longer */
             assert(c->n_patches < c->n_args && p.arg >= 0 && p.arg < c->n_args);
             buffer_of[c->n_patches] = a->buffer;
             c->patches[c->n_patches++] = p;
@@ -70,9 +96,10 @@ RtCode rt_chain_make(const RtExec *e, const RtChainDef *def, RtChain **out, RtSt
     c->def = def;
     c->steps = &e->steps[def->first];
     c->rows = rt_rows(e->graph, c->steps->call->extent.space, RT_OWNED);
-    c->n_strips = c->rows / def->strip + (c->rows % def->strip > 0);
+    c->strip = strip_of(e, c);
+    c->n_strips = c->rows / c->strip + (c->rows % c->strip > 0);
     c->grain = grain_of(c);
-    c->heaviest = heaviest(c);
+    assert(c->strip > 0 && c->strip <= def->strip);
     const RtExecStep *last = &c->steps[def->n - 1];
     c->n_args = last->args + last->call->n_args - c->steps->args;
     assert(def->n >= 2 && def->n <= RT_CHAIN_STEPS && c->n_args <= RT_CHAIN_ARGS);
@@ -94,8 +121,10 @@ void rt_chain_free(RtChain *c)
 int64_t rt_chain_weight(const void *of, int64_t i)
 {
     const RtChain *c = of;
-    int64_t block = c->heaviest->block, row = at_most(i * c->def->strip, c->rows);
-    return rt_step_weight(c->heaviest, (row + block - 1) / block);
+    int64_t row = at_most(i * c->strip, c->rows), weight = 0;
+    for (int64_t k = 0; k < c->def->n; k++)
+        weight += rt_step_weight(&c->steps[k], (row + c->steps[k].block - 1) / c->steps[k].block);
+    return weight;
 }
 
 /* What a step leaves out of rows [first, last) is 0 in the strip, too, which holds what another strip left there. */
@@ -120,7 +149,7 @@ void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
     char *strip = (char *)c->memory.p + place * c->strip_bytes;
     memcpy(own, c->steps->args, (size_t)c->n_args * sizeof *own);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t first = i * c->def->strip, last = at_most(first + c->def->strip, c->rows);
+        int64_t first = i * c->strip, last = at_most(first + c->strip, c->rows);
         for (int64_t k = 0; k < c->n_patches; k++) { /* kernels count rows from the graph's first */
             const RtPatch *p = &c->patches[k];
             own[p->arg].p = (void *)((uintptr_t)(strip + p->offset) - (uintptr_t)(first * p->row_bytes));

@@ -14,9 +14,9 @@ typedef struct RtChain {
     const RtChainDef *def;
     const RtExecStep *steps; /* [def->n] */
     int64_t rows, n_strips;
+    int64_t strip; /* rows of a strip: at most def's */
     int64_t grain; /* strips worth a thread */
     /* private */
-    const RtExecStep *heaviest; /* whose rows weigh the strips */
     int64_t n_args, n_patches, n_threads, strip_bytes;
     RtPatch patches[RT_CHAIN_ARGS];
     RtBlock memory;     /* [n_threads][strip_bytes] */

@@ -1,5 +1,6 @@
 /* `plan`: what would run on a data set and how long it should take, as text or JSON, without running it. Times come
    from the cost model (cost.h) and the machine's figures (machine.h): of the last probe, else built in. */
+#include "runtime/chain.h"
 #include "runtime/cli.h"
 #include "runtime/cone.h"
 #include "runtime/cost.h"
@@ -34,7 +35,7 @@ typedef struct StepFacts {
     RtPrediction p;
     const RtStep *s;
     const RtExecStep *x;
-    const RtChainDef *chain; /* whose first step it is, or NULL */
+    const RtChain *chain; /* whose first step it is, or NULL */
 } StepFacts;
 
 static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
@@ -48,7 +49,8 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
     long long shared = f->x->split ? (long long)rt_split_count(f->x->split) : 0;
     if (shared) printf(", %lld row%s shared by threads", shared, shared > 1 ? "s" : "");
     if (f->chain)
-        printf(", with the next %lld by strips of %lld rows", (long long)f->chain->n - 1, (long long)f->chain->strip);
+        printf(", with the next %lld by strips of %lld rows", (long long)f->chain->def->n - 1,
+               (long long)f->chain->strip);
     if (f->x->cone && f->x->cone->runs) printf(", %lld rows needed", (long long)f->x->cone->n_rows);
     if (f->x->cone && f->x->cone->rows) printf(", zeros skipped");
     putchar('\n');
@@ -69,7 +71,8 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
     if (cone && cone->runs)
         printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)cone->n_rows, (long long)cone->n_runs);
     if (f->chain)
-        printf(", \"with_next\": %lld, \"strip_rows\": %lld", (long long)f->chain->n - 1, (long long)f->chain->strip);
+        printf(", \"with_next\": %lld, \"strip_rows\": %lld", (long long)f->chain->def->n - 1,
+               (long long)f->chain->strip);
     if (f->x->split) printf(", \"shared_rows\": %lld", (long long)rt_split_count(f->x->split));
     putchar('}');
 }
@@ -77,8 +80,9 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
 static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
-        const RtChainDef *chain = rt_step_chain(e, i);
-        StepFacts f = {.s = e->steps[i].def, .x = &e->steps[i], .chain = chain && chain->first == i ? chain : NULL};
+        const RtChain *chain = e->steps[i].chain;
+        StepFacts f = {
+            .s = e->steps[i].def, .x = &e->steps[i], .chain = chain && chain->steps == &e->steps[i] ? chain : NULL};
         rt_step_cost(e, i, &f.bytes, &f.flops);
         rt_cost_step(e, i, &plan->machine, &f.p);
         (plan->json ? json_step : text_step)(plan, i, &f);

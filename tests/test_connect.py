@@ -101,6 +101,27 @@ def compare(name, body, least, kind, dtype="f32", graphs=0):
     return None
 
 
+def few_strips():
+    """Where rows are few for the strips that a cache has room for, more threads get shorter ones, and the same bits."""
+    d = "many"
+    box.must(box.gnnc, "data", "generate", d, "--nodes", 6000, "--features", 21)
+    box.write("few.gnn", "model net(x: node[F]) -> node {\n  s = sum_in(x.src)\n  return sum(s * s, F)\n}\n")
+    box.must(box.gnnc, "build", "few.gnn", "--data", d, "--cpu=native", "--quick", "-o", "few")
+    want = None
+    for threads in (1, 16):
+        steps = json.loads(box.must(box.path("few"), "plan", "--data", d, "--threads", threads, "--json").out)["forward"]["steps"]
+        (chain,) = [s for s in steps if "with_next" in s]
+        if chain["chunks"] * chain["strip_rows"] > 1.3 * 6000 or (chain["chunks"] < 16 if threads > 1 else chain["chunks"] > 1):
+            return "%d threads: %d chunks, strips of %d rows" % (threads, chain["chunks"], chain["strip_rows"])
+        box.must(box.path("few"), "infer", "--data", d, "--threads", threads, "--out", "out.npy")
+        got = open(box.path("out.npy"), "rb").read()
+        want = want or got
+        if got != want:
+            return "%d threads: other bits" % threads
+    return None
+
+
+box.report("few_strips", few_strips())
 for name, (body, least) in MODELS.items():
     box.report(name, compare(name, body, least, "hub"))
 for kind in ("one", "none"):

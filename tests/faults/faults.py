@@ -126,7 +126,8 @@ FAULTS = [
     ("runtime/pool.c", "p->fn(p->args, p->bounds[at], p->bounds[at + 1]);", "p->fn(p->args, p->bounds[at] + (at == 1), p->bounds[at + 1]);", "determinism"),
     ("runtime/pool.c", "int64_t at = p->order ? p->order[i] : i;", "int64_t at = p->order && i ? p->order[i] : i;", "runtime_pool"),
     ("runtime/split.c", "if (lo < row) fn(args, lo, row);", "if (lo + 1 < row) fn(args, lo, row);", "shared_rows"),
-    ("runtime/chain.c", "c->n_strips = c->rows / def->strip + (c->rows % def->strip > 0);", "c->n_strips = c->rows / def->strip + (c->rows % def->strip > 1);", "connect"),
+    ("runtime/chain.c", "c->n_strips = c->rows / c->strip + (c->rows % c->strip > 0);", "c->n_strips = c->rows / c->strip + (c->rows % c->strip > 1);", "connect"),
+    ("runtime/chain.c", "if (n_threads <= 1) return c->def->strip;", "if (n_threads <= 99) return c->def->strip;", "connect"),
     # blocks of warps
     ("ir/kuniform.c", "case KIR_break_if: part(u, u->owner[user]); break;", "case KIR_break_if: break;", "kernel"),
     ("ir/kuniform.c", "    if (x->op == KIR_set) differ(u, x->args[0]);\n    if (u->parts", "    if (u->parts", "kernel"),
