@@ -398,7 +398,7 @@ static int64_t shared_bytes(const FusedFunc *f, const Group *g, int64_t *widest)
         for (unsigned k = 0; k < 2; k++) {
             if (!group_may_share(f, g->roots.data[i], k) || is_shared_before(f, g, i, k)) continue;
             const IrType *t = &fused_op(f, fused_op(f, g->roots.data[i])->args[k])->type;
-            int64_t row = ir_type_width(f->m, t) * (t->dtype == IR_F64 ? 8 : 4);
+            int64_t row = ir_type_width(f->m, t) * (int64_t)ir_dtype_bytes(t->dtype);
             bytes += row;
             if (row > *widest) *widest = row;
         }
