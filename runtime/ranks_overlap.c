@@ -50,13 +50,21 @@ struct RtOverlap {
 
 /* ---- which steps ------------------------------------------------------------------------------------------------- */
 
+/* Whether a step that is shared out sends rows of the buffer that peers own: else it sends owned ones alone. */
+static bool sends(const RtDivided *d, int64_t buffer)
+{
+    for (int64_t i = 0; i < d->n_sent; i++)
+        if (d->sent[i].buffer == buffer && d->sent[i].late && !d->sent[i].of) return true;
+    return false;
+}
+
 /* Whether the step wants rows of the buffer that peers own, or makes others. */
 static bool wants(const RtAcross *a, int64_t step, int64_t buffer)
 {
     const RtModel *m = a->e->model;
     const RtStep *s = across_def(a, step);
     for (int64_t i = 0; i < a->n_divided; i++)
-        if (a->divided[i].step == step) return false; /* owned rows alone are sent */
+        if (a->divided[i].step == step && !a->divided[i].own) return sends(&a->divided[i], buffer);
     for (int64_t i = 0; i < s->n_touches; i++) {
         const RtTouch *t = across_touch(a, step, i);
         if (t->buffer != buffer) continue;
@@ -126,7 +134,7 @@ static RtCode list_transits(RtAcross *a, RtOverlap *o, RtStatus *st)
     for (int64_t i = n_rows; i-- > 0;) add_exchange(a, &list[n++], &a->exchanges[i]);
     for (int64_t i = 0; i < a->n_divided; i++)
         for (int64_t k = 0; k < a->divided[i].n_sent; k++)
-            if (!a->divided[i].sent[k].once && !a->divided[i].sent[k].of)
+            if (!a->divided[i].sent[k].once && !a->divided[i].sent[k].of && !a->divided[i].sent[k].late)
                 add_operand(a, &list[n++], a->divided[i].step, &a->divided[i].sent[k]);
     for (int64_t step = -1; step < a->e->program->n_steps; step++)
         for (int64_t i = 0; i < n; i++)
@@ -440,6 +448,7 @@ RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st)
 
 RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st) { return begin_all(a, step, st); }
 void rt_overlap_flies(RtAcross *a, int more) { a->overlap->flying += more; }
+RtCode rt_overlap_rows(RtAcross *a, int64_t step, RtStatus *st) { return finish_rows(a, step, st); }
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st) { return finish_rows(a, a->e->program->n_steps, st); }
 
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st)

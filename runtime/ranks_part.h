@@ -18,6 +18,7 @@ typedef struct RtSent {
     /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in RtRanks.operands */
     bool planned;
     bool waits; /* what comes waits in room until the step: its place has another value while it travels */
+    bool late;  /* some rows may be those that peers own: it travels right before the step, once they have come */
     int64_t offset;
     RtBlock memory;   /* of what is sent once */
     char *at, *base;  /* of the first row, and of the row that kernels call 0, on a device there */
@@ -204,6 +205,8 @@ RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st);
 /* Iterations [lo, hi) of a step, while whatever is in flight moves. */
 void rt_overlap_iterate(const RtAcross *a, int64_t step, int64_t lo, int64_t hi);
 RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st); /* -1: what is given */
+/* Waits for the rows that peers own and the step, which is shared out, reads or sends. */
+RtCode rt_overlap_rows(RtAcross *a, int64_t step, RtStatus *st);
 /* x->at gets the operands of each run. */
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st);
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st);

@@ -385,6 +385,8 @@ FAULTS = [
     ("runtime/ranks_run.c", "            if (a->overlap) RT_TRY(rt_overlap_begin(a, i, st));\n", "", "ranks"),
     ("runtime/ranks_overlap.c", "LATE * (all || (image ? image[k] : k) >= owned)", "LATE * all", "ranks"),
     ("runtime/ranks_overlap.c", "if (t->at == RT_AT_ELEMENT && !m->maps[s->under].sorted) return true;", "", "ranks"),
+    ("runtime/ranks_divide.c", "        x->late = !a->e->model->maps[x->image].sorted;\n", "", "ranks"),
+    ("runtime/ranks_overlap.c", "if (a->divided[i].step == step && !a->divided[i].own) return sends(&a->divided[i], buffer);", "if (a->divided[i].step == step) return sends(&a->divided[i], buffer);", "ranks"),
     ("runtime/peers_message.c", "int64_t k = from / m->row_bytes, skip = from % m->row_bytes;", "int64_t k = from / m->row_bytes, skip = 0;", "peers"),
     ("runtime/peers_message.c", "rows_copy(m, at, n, piece, true);", "rows_copy(m, 0, n, piece, true);", "peers"),
     ("runtime/cli_ranks.c", "rows[i % d->n_folds] += rows[i];", "rows[i % d->n_folds] += 0 * rows[i];", "folds"),
