@@ -182,7 +182,7 @@ static void mark(const Marks *m, int64_t row, int kind)
 }
 
 /* Iterations that read rows of the buffer that peers own. */
-static void mark_reads(const Marks *m, int64_t buffer)
+static RtCode mark_reads(const Marks *m, int64_t buffer, RtStatus *st)
 {
     const RtAcross *a = m->a;
     const RtGraph *g = a->e->graph;
@@ -193,11 +193,14 @@ static void mark_reads(const Marks *m, int64_t buffer)
         if (t->buffer != buffer) continue;
         bool element = t->at == RT_AT_ELEMENT, all = t->writes || t->at == RT_AT_ALL;
         const int32_t *image = t->image < 0 ? NULL : g->maps[t->image].to;
-        const int32_t *under = element ? g->maps[s->under].to : NULL;
-        int64_t n = element ? g->spaces[a->e->model->maps[s->under].from].count : m->rows;
-        for (int64_t k = 0; k < n; k++) /* a kind in place of a branch that nobody foretells */
-            mark(m, under ? under[k] : k, LATE * (all || (image ? image[k] : k) >= owned));
+        const uint64_t *readers = NULL;
+        if (element) RT_TRY(rt_reach_readers(a->r, s->under, t->image, &readers, st));
+        for (int64_t k = 0; k < m->rows; k++) { /* a kind in place of a branch that nobody foretells */
+            bool reads = readers ? readers[k >> 6] >> (k & 63) & 1 : (image ? image[k] : k) >= owned;
+            mark(m, k, LATE * (all || reads));
+        }
     }
+    return RT_OK;
 }
 
 /* Iterations that make rows which peers get. */
@@ -266,12 +269,13 @@ static RtCode order_step(RtAcross *a, RtOverlap *o, int64_t step, RtStatus *st)
     m.rows = rt_rows(a->e->graph, s->over, x->call ? a->rows[step] : RT_READ); /* copies are of all rows */
     assert(m.rows <= x->extent * x->block);
     RT_TRY(rt_alloc(&m.of, x->extent, 1, what, st));
-    for (int64_t i = 0; i < o->n_transits; i++) {
+    RtCode code = RT_OK;
+    for (int64_t i = 0; i < o->n_transits && !code; i++) {
         const Transit *t = &o->transits[i];
-        if (t->finish == step && !t->sent) mark_reads(&m, t->buffer);
+        if (t->finish == step && !t->sent) code = mark_reads(&m, t->buffer, st);
         if (t->begin == step) mark_writes(&m, t);
     }
-    RtCode code = cut_runs(&m, x->extent, &o->orders[step], st);
+    if (!code) code = cut_runs(&m, x->extent, &o->orders[step], st);
     free(m.of);
     return code;
 }

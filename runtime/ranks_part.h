@@ -119,6 +119,14 @@ static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
 /* Whether steps run on a device, also where a plan opens none. */
 static inline bool across_is_there(const RtAcross *a) { return a->e->options.device || a->e->options.on_device; }
 
+/* Sets of rows, as bits, which are kept until the end (ranks_reach.c): the elements that a map leads to owned rows. */
+RtCode rt_reach_elements(RtRanks *r, int64_t under, const uint64_t **bits, RtStatus *st);
+/* The rows of peers that `image` leads to from these; under < 0: from owned rows of where it begins. */
+RtCode rt_reach_rows(RtRanks *r, int64_t under, int64_t image, const uint64_t **bits, RtStatus *st);
+/* The rows that `under` leads to from elements from which `image` leads to rows of peers; image < 0: from elements of
+   peers. */
+RtCode rt_reach_readers(RtRanks *r, int64_t under, int64_t image, const uint64_t **bits, RtStatus *st);
+
 RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
