@@ -386,7 +386,7 @@ FAULTS = [
     ("runtime/cli_sim_times.c", "*measured = !path || access(path, F_OK) != 0;", "*measured = true;", "sim_ranks"),
     ("runtime/ranks_run.c", "            if (a->overlap) RT_TRY(rt_overlap_begin(a, i, st));\n", "", "ranks"),
     ("runtime/ranks_overlap.c", "LATE * (all || reads)", "LATE * (all && reads)", "ranks"),
-    ("runtime/ranks_reach.c", "& ((to ? to[e] : e) >= owned));", "& ((to ? to[e] : e) >= n));", "ranks"),
+    ("runtime/ranks_reach.c", "& ((to ? to[e] : e) >= owned));", "& ((to ? to[e] : e) >= owned + n));", "ranks"),
     ("runtime/ranks_reach.c", "(to[e] >= owned) & (!of", "(to[e] > owned) & (!of", "ranks"),
     ("runtime/ranks_overlap.c", "if (t->at == RT_AT_ELEMENT && !m->maps[s->under].sorted) return true;", "", "ranks"),
     ("runtime/ranks_divide.c", "        x->late = !a->e->model->maps[x->image].sorted;\n", "", "ranks"),
