@@ -126,13 +126,17 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
     for (int64_t e = 0; e < l->n; e++) at[place_of(to, l->dst[e]) + 1]++;
     for (int64_t k = 0; k < n_dst; k++) at[k + 1] += at[k];
     assert(at[n_dst] == l->n);
+    int32_t *order = g->maps[d->dst].to; /* until targets take its place: what alone is written in no order */
     for (int64_t e = 0; e < l->n; e++) {
         int64_t pos = at[place_of(to, l->dst[e])]++;
         assert(pos < l->n);
         same &= pos == e;
         l->stored[e] = (int32_t)pos;
-        s->ids[pos] = e;
-        g->maps[d->src].to[pos] = place_of(from, l->src[e]);
+        order[pos] = (int32_t)e;
+    }
+    for (int64_t pos = 0; pos < l->n; pos++) {
+        s->ids[pos] = order[pos];
+        g->maps[d->src].to[pos] = place_of(from, l->src[order[pos]]);
     }
     assert(!n_dst || at[n_dst - 1] == l->n); /* each row ends where the next one began */
     for (int64_t k = 0, pos = 0; k < n_dst; k++)
@@ -142,33 +146,75 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
     return RT_OK;
 }
 
+/* Numbers 0 to n - 1, of which some are left out: the others move up. */
+typedef struct Gaps {
+    uint64_t *out;   /* [n / 64 + 1] bits of those that are left out */
+    int32_t *before; /* [n / 64 + 1] how many are, before the first of each word */
+} Gaps;
+
+static bool is_out(const Gaps *g, int64_t i) { return g->out[i >> 6] >> (i & 63) & 1; }
+
+static int32_t moved_up(const Gaps *g, int64_t i)
+{
+    uint64_t some = g->out[i >> 6] & (((uint64_t)1 << (i & 63)) - 1); /* few: to count them may be a call */
+    return (int32_t)i - g->before[i >> 6] - (some ? __builtin_popcountll(some) : 0);
+}
+
+static void leave_out(Gaps *g, int64_t i)
+{
+    g->out[i >> 6] |= (uint64_t)1 << (i & 63);
+    g->before[(i >> 6) + 1]++;
+}
+
+/* The edges of a base that a graph with loops lacks, by the user's numbers and by where they are stored. */
+static void find_gaps(const RtEdgeList *l, const RtEdgeList *base, Gaps *by_user, Gaps *by_place)
+{
+    int64_t words = base->n / 64 + 1;
+    for (int64_t e = 0; e < base->n; e++)
+        if (l->image[e] < 0) leave_out(by_user, e), leave_out(by_place, base->stored[e]);
+    for (int64_t w = 0; w < words; w++) {
+        by_user->before[w + 1] += by_user->before[w];
+        by_place->before[w + 1] += by_place->before[w];
+    }
+    assert(by_user->before[words] == by_place->before[words]);
+}
+
 /* The same of a graph with loops, and the maps between it and its base (link_base), whose edges are sorted: row by row, those that
-   stay come in their order, then the new loop. */
+   stay come in their order, then the new loop. No list is read or written in another order than its own: those of edges are
+   larger than caches. */
 static RtCode sort_loops(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
 {
     const RtGraphDef *from = &g->model->graphs[d->base];
     const int32_t *src = g->maps[from->src].to, *dst = g->maps[from->dst].to;
     const int64_t *user = g->spaces[from->edge].ids;
-    int64_t n_dst = g->spaces[d->dst_space].count, n = 0, filled = 0, pos = 0, loop = 0;
+    int64_t n_dst = g->spaces[d->dst_space].count, n = 0, filled = 0, pos = 0, loop = 0, words = base->n / 64 + 1;
     RtSpaceData *s = &g->spaces[d->edge];
+    RtBlock scratch;
     int32_t **made[] = {&g->maps[d->src].to, &g->maps[d->dst].to, d->orig < 0 ? NULL : &g->maps[d->orig].to};
     RT_TRY(rt_graph_set_count(g, d->edge, l->n, st));
     RT_TRY(rt_graph_alloc(g, l->n, 8, &s->ids, st));
     for (int i = 0; i < 3; i++)
         if (made[i]) RT_TRY(rt_graph_alloc(g, l->n, 4, made[i], st));
     if (d->image >= 0) RT_TRY(rt_graph_alloc(g, base->n, 4, &g->maps[d->image].to, st));
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(words + 1, 24), n_dst, 4), "self loops", st));
+    Gaps by_user = {.out = scratch.p}, by_place = {.out = by_user.out + words + 1};
+    by_user.before = (int32_t *)(by_place.out + words + 1);
+    by_place.before = by_user.before + words + 1;
+    int32_t *loops = by_place.before + words + 1; /* [n_dst] new ones before each row */
+    find_gaps(l, base, &by_user, &by_place);
     while (loop < l->n && l->origin[loop] >= 0) loop++; /* the first new one: they ascend by their nodes */
+    int64_t n_kept = loop;
     bool same = true;
     for (int64_t v = 0; v < n_dst; v++) {
         bool has_new = loop < l->n && l->dst[loop] == v;
+        loops[v] = (int32_t)(loop - n_kept);
         for (; pos < base->n && dst[pos] == v; pos++) {
-            int32_t u = l->image[user ? user[pos] : pos];
-            if (d->image >= 0) g->maps[d->image].to[pos] = u < 0 ? -1 : (int32_t)n;
-            if (u < 0) continue;
+            bool stays = !is_out(&by_place, pos);
+            if (d->image >= 0) g->maps[d->image].to[pos] = stays ? (int32_t)n : -1;
+            if (!stays) continue;
             if (made[2]) (*made[2])[n] = (int32_t)pos;
             (*made[0])[n] = src[pos];
-            s->ids[n] = u;
-            l->stored[u] = (int32_t)n++;
+            s->ids[n++] = moved_up(&by_user, user ? user[pos] : pos);
         }
         if (has_new) {
             if (made[2]) (*made[2])[n] = -1;
@@ -179,8 +225,11 @@ static RtCode sort_loops(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const R
         for (; filled < n; filled++) (*made[1])[filled] = (int32_t)v;
     }
     assert(n == l->n && pos == base->n);
+    for (int64_t u = 0; u < n_kept; u++)
+        l->stored[u] = moved_up(&by_place, base->stored[l->origin[u]]) + loops[l->dst[u]];
     for (int64_t k = 0; k < n; k++) same &= s->ids[k] == k;
     if (same) s->ids = NULL;
+    rt_block_free(&scratch);
     return RT_OK;
 }
 

@@ -7,14 +7,13 @@
 #include "runtime/clock.h"
 #include "runtime/file.h"
 #include "runtime/json.h"
-#include "runtime/peers_transport.h"
+#include "runtime/peers_message.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { GIVEN = sizeof(int64_t) + RT_PEERS_SAME };
-enum { STAGE = 256 << 10 }; /* bytes of a message of rows that travel at a time; a multiple of 64 */
 enum { SITE_PAGE = 256, SITE_PAGES = RT_PEERS_SITES / SITE_PAGE, SITE_NAME = 64 };
 static const double DEADLINE_S = 60, SPEAK_S = 5, SUSPENDED_NS = 5e8;
 
@@ -32,9 +31,7 @@ static const uint32_t MAGIC = 0x676e7072;
 typedef enum { QUEUED, HEADER, PAYLOAD, DONE } Stage; /* QUEUED: behind those of earlier calls */
 
 typedef struct Link { /* with one peer, during one call */
-    RtMove out, in;   /* the whole messages; where they are rows: the arrays, and the bytes of all rows */
-    const int64_t *out_rows, *in_rows; /* NULL: the bytes lie side by side */
-    int64_t row_bytes;                 /* 0: no rows */
+    RtMessage out, in;
     Header sent, got;
     Stage sending, receiving;
 } Link;
@@ -54,31 +51,16 @@ typedef struct Flight {
     int open;    /* messages to and from peers that are not over */
 } Flight;
 
-typedef uint64_t Lanes __attribute__((vector_size(16)));
-
-typedef struct Sum { /* of bytes: of their words in 8 lanes, and of these sums, so that order counts */
-    Lanes of[8];
-    char last[64]; /* what is no block of 64 bytes */
-    int64_t n;
-} Sum;
-
-typedef struct Piece { /* of the message that travels to a peer, or from it: one at a time */
-    char *p;           /* [room] the rows of a piece */
-    int64_t room;
-    int64_t at, n; /* bytes of the message behind the piece that travels; of that piece */
-    Sum sum;       /* of what came */
-} Piece;
-
 struct RtPeers {
     RtTransport *t; /* NULL: this process is alone */
     int rank, n;
     double deadline_s;
     Flight *flights; /* [n_flights] in any order; their numbers are given to who finishes them */
     int n_flights;
-    Piece *pieces;  /* [2][n] out, in */
-    double left_ns; /* when this module was left, where calls are in flight */
-    int64_t *each;  /* [n] sizes */
-    char *given;    /* [n][GIVEN] what processes compare */
+    RtPiece *pieces; /* [2][n] of the message that travels to each peer, out, and from it, in: one at a time */
+    double left_ns;  /* when this module was left, where calls are in flight */
+    int64_t *each;   /* [n] sizes */
+    char *given;     /* [n][GIVEN] what processes compare */
     uint64_t calls;
     const char *question; /* of a comparison */
     RtBlock *kept;        /* [n_kept] */
@@ -142,73 +124,7 @@ RtCode rt_peers_count_round(RtPeers *p, int site, int64_t bytes_out, int64_t byt
 
 /* ---- messages ---- */
 
-static Lanes lanes(const char *p)
-{
-    Lanes w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
-/* As fast as memory is read. Pieces of a message but the last are blocks of 64 bytes. */
-static void sum_add(Sum *s, const char *p, int64_t n)
-{
-    Lanes a = s->of[0], b = s->of[1], c = s->of[2], d = s->of[3];
-    Lanes aa = s->of[4], bb = s->of[5], cc = s->of[6], dd = s->of[7];
-    assert(s->n % 64 == 0);
-    s->n += n;
-    for (; n >= 64; n -= 64, p += 64) {
-        a += lanes(p), b += lanes(p + 16), c += lanes(p + 32), d += lanes(p + 48);
-        aa += a, bb += b, cc += c, dd += d;
-    }
-    if (n) memcpy(s->last, p, (size_t)n);
-    memcpy(s->of, (Lanes[]){a, b, c, d, aa, bb, cc, dd}, sizeof s->of);
-}
-
-static uint64_t sum_end(Sum *s)
-{
-    uint64_t words[16], all = (uint64_t)s->n;
-    s->n = 0;
-    sum_add(s, s->last, 64);
-    memcpy(words, s->of, sizeof words);
-    for (int i = 0; i < 16; i++) all = (all ^ words[i]) * 0x9e3779b97f4a7c15 + (all >> 29);
-    return all;
-}
-
-static uint64_t checksum(const void *bytes, int64_t n)
-{
-    Sum s = {0};
-    sum_add(&s, bytes, n);
-    return sum_end(&s);
-}
-
-/* Bytes [from, from + n) of rows one behind another: from their array to a stage, or back. */
-static void rows_copy(char *array, const int64_t *rows, int64_t row_bytes, int64_t from, int64_t n, char *stage,
-                      bool out)
-{
-    int64_t k = from / row_bytes, skip = from % row_bytes;
-    for (; n; k++, skip = 0) {
-        char *row = array + rows[k] * row_bytes + skip;
-        int64_t m = row_bytes - skip < n ? row_bytes - skip : n;
-        memcpy(out ? stage : row, out ? row : stage, (size_t)m);
-        stage += m;
-        n -= m;
-    }
-}
-
-static uint64_t sum_of_message(const Link *l)
-{
-    char piece[4096];
-    Sum s = {0};
-    if (!l->out_rows) return checksum(l->out.p, l->out.left);
-    for (int64_t at = 0, n; at < l->out.left; at += n) {
-        n = l->out.left - at < (int64_t)sizeof piece ? l->out.left - at : (int64_t)sizeof piece;
-        rows_copy(l->out.p, l->out_rows, l->row_bytes, at, n, piece, true);
-        sum_add(&s, piece, n);
-    }
-    return sum_end(&s);
-}
-
-static uint64_t header_sum(const Header *h) { return checksum(h, offsetof(Header, sum)); }
+static uint64_t header_sum(const Header *h) { return rt_message_checksum(h, offsetof(Header, sum)); }
 
 /* "exchange at site 5 (halo of x), call 17" */
 static const char *where(const RtPeers *p, const Header *h, char *text, size_t size)
@@ -236,9 +152,9 @@ static RtCode check_header(const RtPeers *p, const Link *l, int q, RtStatus *st)
     if (got->kind != own->kind || got->site != own->site || got->call != own->call)
         return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d is at %s, rank %d at %s", q,
                        where(p, got, there, sizeof there), p->rank, here);
-    if (got->bytes != l->in.left)
+    if (got->bytes != l->in.bytes)
         return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d sends %lld bytes, rank %d wants %lld, in %s", q,
-                       (long long)got->bytes, p->rank, (long long)l->in.left, here);
+                       (long long)got->bytes, p->rank, (long long)l->in.bytes, here);
     return RT_OK;
 }
 
@@ -277,70 +193,39 @@ static void enter(RtPeers *p)
 
 static void leave(RtPeers *p) { p->left_ns = rt_now_ns(); }
 
-int64_t rt_peers_stage_bytes(int64_t message_bytes) { return message_bytes < STAGE ? message_bytes : STAGE; }
-
-/* The next bytes of a message: all, or a piece of its rows, by way of memory of its own unless they lie side by side. Both ends
-   cut a message at the same places. */
-static RtCode next_piece(Piece *s, const Link *l, bool out, RtMove *move, RtStatus *st)
-{
-    const RtMove *whole = out ? &l->out : &l->in;
-    bool apart = out ? l->out_rows : l->in_rows;
-    int64_t left = whole->left - s->at;
-    s->n = l->row_bytes ? rt_peers_stage_bytes(left) : left;
-    if (apart && s->n > s->room) {
-        RT_TRY(rt_grow(&s->p, s->n, 1, "messages between processes", st));
-        s->room = s->n;
-    }
-    *move = (RtMove){apart ? s->p : whole->p + s->at, s->n};
-    s->at += s->n;
-    return RT_OK;
-}
-
 /* Goes on with what is sent to peer q, as far as the bytes before it were moved. */
 static RtCode send_next(RtPeers *p, int q, RtStatus *st)
 {
     RtMove *out = &p->t->out[q];
-    Piece *s = &p->pieces[q];
+    RtPiece *s = &p->pieces[q];
     for (Flight *f; !out->left && (f = flight_next(p, q, true));) {
         Link *l = &f->links[q];
-        if (l->sending != PAYLOAD || s->at == l->out.left) l->sending++, s->at = 0;
+        if (l->sending != PAYLOAD || s->at == l->out.bytes) l->sending++, s->at = 0;
         if (l->sending == HEADER) *out = (RtMove){(char *)&l->sent, sizeof l->sent};
-        if (l->sending == PAYLOAD) {
-            RT_TRY(next_piece(s, l, true, out, st));
-            if (l->out_rows) rows_copy(l->out.p, l->out_rows, l->row_bytes, s->at - s->n, s->n, s->p, true);
-        }
+        if (l->sending == PAYLOAD) RT_TRY(rt_piece_send(s, &l->out, out, st));
         if (l->sending == DONE) f->open--;
     }
     return RT_OK;
-}
-
-static void take_piece(Piece *s, const Link *l)
-{
-    sum_add(&s->sum, l->in_rows ? s->p : l->in.p + s->at - s->n, s->n);
-    if (l->in_rows) rows_copy(l->in.p, l->in_rows, l->row_bytes, s->at - s->n, s->n, s->p, false);
 }
 
 static RtCode receive_next(RtPeers *p, int q, RtStatus *st)
 {
     char here[160];
     RtMove *in = &p->t->in[q];
-    Piece *s = &p->pieces[p->n + q];
+    RtPiece *s = &p->pieces[p->n + q];
     for (Flight *f; !in->left && (f = flight_next(p, q, false));) {
         Link *l = &f->links[q];
-        if (l->receiving == PAYLOAD) take_piece(s, l);
-        if (l->receiving != PAYLOAD || s->at == l->in.left) l->receiving++, s->at = 0;
+        if (l->receiving == PAYLOAD) rt_piece_take(s, &l->in);
+        if (l->receiving != PAYLOAD || s->at == l->in.bytes) l->receiving++, s->at = 0;
         if (l->receiving == HEADER) *in = (RtMove){(char *)&l->got, sizeof l->got};
         if (l->receiving == PAYLOAD) {
-            if (!s->at) {
-                RT_TRY(check_header(p, l, q, st));
-                s->sum = (Sum){0};
-            }
-            RT_TRY(next_piece(s, l, false, in, st));
+            if (!s->at) RT_TRY(check_header(p, l, q, st));
+            RT_TRY(rt_piece_next(s, &l->in, in, st));
         }
         if (l->receiving == DONE) {
-            if (l->got.payload_sum != sum_end(&s->sum))
+            if (l->got.payload_sum != rt_piece_sum(s))
                 return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got %lld damaged bytes from rank %d, in %s",
-                               p->rank, (long long)l->in.left, q, where(p, &l->sent, here, sizeof here));
+                               p->rank, (long long)l->in.bytes, q, where(p, &l->sent, here, sizeof here));
             f->open--;
         }
     }
@@ -460,36 +345,36 @@ static RtCode flight_take(RtPeers *p, int *flight, RtStatus *st)
 static RtCode flight_begin(RtPeers *p, int flight, Kind kind, uint32_t site, Site *s, RtStatus *st)
 {
     Flight *f = &p->flights[flight];
-    RtMove *out = &f->links[p->rank].out, *in = &f->links[p->rank].in, summed = {NULL, -1};
+    RtMessage *out = &f->links[p->rank].out, *in = &f->links[p->rank].in, summed = {NULL, -1, NULL, 0};
     uint64_t sum = 0;
     bool moved;
     enter(p);
     p->calls++;
     p->agreed = RT_OK;
-    if (out->left != in->left) {
+    if (out->bytes != in->bytes) {
         (void)rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "rank %d sends itself %lld bytes and wants %lld",
-                      p->rank, (long long)out->left, (long long)in->left);
+                      p->rank, (long long)out->bytes, (long long)in->bytes);
         return broken(p, st);
     }
-    if (out->left && out->p != in->p) memmove(in->p, out->p, (size_t)out->left);
+    if (out->bytes && out->p != in->p) memmove(in->p, out->p, (size_t)out->bytes);
     *f = (Flight){.used = true, .call = p->calls, .site = s, .links = f->links};
     for (int q = 0; q < p->n; q++) {
         Link *l = &f->links[q];
-        assert(l->out.left >= 0 && l->in.left >= 0);
-        l->sending = q == p->rank || !l->out.left ? DONE : QUEUED;
-        l->receiving = q == p->rank || !l->in.left ? DONE : QUEUED;
+        assert(l->out.bytes >= 0 && l->in.bytes >= 0);
+        l->sending = q == p->rank || !l->out.bytes ? DONE : QUEUED;
+        l->receiving = q == p->rank || !l->in.bytes ? DONE : QUEUED;
         f->open += (l->sending == QUEUED) + (l->receiving == QUEUED);
         if (q == p->rank) continue;
-        if (l->out_rows || l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
+        if (l->out.rows || l->out.p != summed.p || l->out.bytes != summed.bytes) { /* a gather gives all the same */
             summed = l->out;
-            sum = sum_of_message(l);
+            sum = rt_message_sum(&l->out);
         }
         l->sent = (Header){.magic = MAGIC,
                            .kind = kind,
                            .site = site,
                            .rank = (uint32_t)p->rank,
                            .call = p->calls,
-                           .bytes = l->out.left,
+                           .bytes = l->out.bytes,
                            .payload_sum = sum};
         l->sent.sum = header_sum(&l->sent);
     }
@@ -529,7 +414,7 @@ static RtCode begin_at(RtPeers *p, int flight, Kind kind, int site, RtStatus *st
     if (site_make(p, site, &s, &p->failed)) return broken(p, st);
     const Link *links = p->flights[flight].links;
     for (int q = 0; q < p->n; q++)
-        if (links[q].out.left < 0 || links[q].in.left < 0) {
+        if (links[q].out.bytes < 0 || links[q].in.bytes < 0) {
             (void)rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "site %d: a size below 0 for rank %d", site, q);
             return broken(p, st);
         }
@@ -542,8 +427,8 @@ RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int6
     char *from = (char *)(uintptr_t)out, *to = in;
     RT_TRY(flight_take(p, flight, st));
     for (int q = 0; q < p->n; q++) {
-        p->flights[*flight].links[q].out = (RtMove){from, out_bytes[q]};
-        p->flights[*flight].links[q].in = (RtMove){to, in_bytes[q]};
+        p->flights[*flight].links[q].out = (RtMessage){.p = from, .bytes = out_bytes[q]};
+        p->flights[*flight].links[q].in = (RtMessage){.p = to, .bytes = in_bytes[q]};
         if (out_bytes[q] > 0) from += out_bytes[q];
         if (in_bytes[q] > 0) to += in_bytes[q];
     }
@@ -560,14 +445,11 @@ RtCode rt_peers_rows_begin(RtPeers *p, int site, int64_t row_bytes, const RtPeer
     for (int q = 0; q < p->n; q++) {
         Link *l = &p->flights[*flight].links[q];
         bool own = q == p->rank;
-        l->row_bytes = row_bytes;
-        l->out_rows = out_rows;
-        l->in_rows = in_rows;
-        l->out = (RtMove){out->array, own ? 0 : rt_size(out->n[q], row_bytes)};
-        l->in = (RtMove){to, own ? 0 : rt_size(in->n[q], row_bytes)};
+        l->out = (RtMessage){out->array, own ? 0 : rt_size(out->n[q], row_bytes), out_rows, row_bytes};
+        l->in = (RtMessage){to, own ? 0 : rt_size(in->n[q], row_bytes), in_rows, row_bytes};
         out_rows += out->n[q];
         if (in_rows) in_rows += in->n[q];
-        else if (l->in.left > 0) to += l->in.left;
+        else if (l->in.bytes > 0) to += l->in.bytes;
     }
     return begin_at(p, *flight, EXCHANGE, site, st);
 }
@@ -575,13 +457,13 @@ RtCode rt_peers_rows_begin(RtPeers *p, int site, int64_t row_bytes, const RtPeer
 static void links_gather(const RtPeers *p, Link *links, const bool *among, const void *out, const int64_t *bytes,
                          char *in)
 {
-    RtMove own = {NULL, bytes[p->rank]};
+    RtMessage own = {.bytes = bytes[p->rank]};
     for (int q = 0; q < p->n; q++) {
-        links[q].in = (RtMove){in, bytes[q]};
+        links[q].in = (RtMessage){.p = in, .bytes = bytes[q]};
         if (q == p->rank) own.p = out ? (char *)(uintptr_t)out : in;
         if (bytes[q] > 0) in += bytes[q];
     }
-    for (int q = 0; q < p->n; q++) links[q].out = !among || among[q] ? own : (RtMove){own.p, 0};
+    for (int q = 0; q < p->n; q++) links[q].out = !among || among[q] ? own : (RtMessage){.p = own.p};
 }
 
 RtCode rt_peers_gather_begin(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, int *flight,
@@ -610,8 +492,8 @@ RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st)
     f->site->is.rounds++;
     for (int q = 0; q < p->n; q++) {
         if (q == p->rank) continue;
-        f->site->is.bytes_out += f->links[q].out.left;
-        f->site->is.bytes_in += f->links[q].in.left;
+        f->site->is.bytes_out += f->links[q].out.bytes;
+        f->site->is.bytes_in += f->links[q].in.bytes;
     }
     return RT_OK;
 }
@@ -678,7 +560,8 @@ RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n,
     memcpy(own, &n, sizeof n);
     memcpy(own + sizeof n, bytes, (size_t)n);
     p->question = what;
-    uint32_t question = (uint32_t)checksum(what, (int64_t)strlen(what)); /* another question is another site */
+    uint32_t question = (uint32_t)rt_message_checksum(what,
+                                                      (int64_t)strlen(what)); /* another question is another site */
     RT_TRY(gather_equal(p, SAME, question, own, GIVEN, p->given, st));
     for (int q = 1; q < p->n; q++)
         if (memcmp(p->given + q * GIVEN, p->given, GIVEN) != 0)
@@ -711,8 +594,8 @@ RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st)
     RT_TRY(flight_take(p, &flight, st));
     for (int q = 0; q < p->n; q++) {
         Link *l = &p->flights[flight].links[q];
-        l->out = (RtMove){(char *)&theirs, own && q != p->rank ? (int64_t)sizeof theirs : 0};
-        l->in = (RtMove){(char *)&theirs, q == worst && !own ? (int64_t)sizeof theirs : 0};
+        l->out = (RtMessage){.p = (char *)&theirs, .bytes = own && q != p->rank ? (int64_t)sizeof theirs : 0};
+        l->in = (RtMessage){.p = (char *)&theirs, .bytes = q == worst && !own ? (int64_t)sizeof theirs : 0};
     }
     RT_TRY(flight_begin(p, flight, AGREE, 1, NULL, st));
     RT_TRY(flight_finish(p, flight, st));

@@ -91,13 +91,35 @@ static int compare_pairs(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Where ascending keys end: the first of [from, n) that is not above the one before it. */
+static int64_t run_end(const int64_t *keys, int64_t from, int64_t n)
+{
+    while (++from < n && keys[from - 1] < keys[from]) {}
+    return from;
+}
+
+/* by_key of two runs of ascending keys, as owned nodes are: inner ones, and the others. */
+static void merge_runs(const RtRankSpace *s, int64_t second)
+{
+    int64_t i = 0, k = second;
+    for (int64_t at = 0; at < s->owned; at++) {
+        bool first = k == s->owned || (i < second && s->keys[i] < s->keys[k]);
+        s->by_key[at] = (int32_t)(first ? i++ : k++);
+    }
+}
+
 /* Owned rows by key, where they are not in that order. */
 static RtCode space_index(RtRankSpace *s, RtStatus *st)
 {
     RtBlock pairs;
-    bool ascend = true;
-    for (int64_t i = 1; i < s->owned; i++) ascend &= s->keys[i - 1] < s->keys[i];
-    if (ascend || s->by_key) return RT_OK;
+    int64_t second = run_end(s->keys, 0, s->owned);
+    if (second >= s->owned || s->by_key) return RT_OK;
+    RT_TRY(rt_block_alloc(&s->blocks[2], rt_size(s->owned, 4), what, st));
+    s->by_key = s->blocks[2].p;
+    if (run_end(s->keys, second, s->owned) == s->owned) {
+        merge_runs(s, second);
+        return RT_OK;
+    }
     RT_TRY(rt_block_alloc(&pairs, rt_size(s->owned, 16), what, st));
     int64_t *pair = pairs.p;
     for (int64_t i = 0; i < s->owned; i++) {
@@ -106,21 +128,25 @@ static RtCode space_index(RtRankSpace *s, RtStatus *st)
     }
     qsort(pair, (size_t)s->owned, 16, compare_pairs);
     for (int64_t i = 1; i < s->owned; i++) assert(pair[2 * i - 2] < pair[2 * i]); /* keys differ */
-    RtCode code = rt_block_alloc(&s->blocks[2], rt_size(s->owned, 4), what, st);
-    s->by_key = s->blocks[2].p;
-    for (int64_t i = 0; !code && i < s->owned; i++) s->by_key[i] = (int32_t)pair[2 * i + 1];
+    for (int64_t i = 0; i < s->owned; i++) s->by_key[i] = (int32_t)pair[2 * i + 1];
     rt_block_free(&pairs);
-    return code;
+    return RT_OK;
 }
 
-static int64_t find_key(const RtRankSpace *s, int64_t key)
+static int64_t nth_key(const RtRankSpace *s, int64_t i) { return s->keys[s->by_key ? s->by_key[i] : i]; }
+
+/* *from: where among ascending keys to begin, as what is asked for mostly ascends; afterwards where it stands. */
+static int64_t find_key(const RtRankSpace *s, int64_t key, int64_t *from)
 {
-    int64_t lo = 0, hi = s->owned;
+    int64_t lo = *from < s->owned && nth_key(s, *from) <= key ? *from : 0, hi = lo, step = 1;
+    for (; hi < s->owned && nth_key(s, hi) < key; step *= 2) lo = hi + 1, hi += step;
+    if (hi > s->owned) hi = s->owned;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (s->keys[s->by_key ? s->by_key[mid] : mid] < key) lo = mid + 1;
+        if (nth_key(s, mid) < key) lo = mid + 1;
         else hi = mid;
     }
+    *from = lo;
     int64_t row = lo < s->owned && s->by_key ? s->by_key[lo] : lo;
     return row < s->owned && s->keys[row] == key ? row : -1;
 }
@@ -143,9 +169,9 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
         memcpy(s->in, d.other, (size_t)n * 8);
         s->n_own = s->in_n[r->rank];
     }
-    for (int64_t i = 0; !code && i < n_out; i++) {
+    for (int64_t i = 0, from = 0; !code && i < n_out; i++) {
         int64_t key = ((int64_t *)asked.p)[i];
-        s->out[i] = find_key(&r->spaces[space], key);
+        s->out[i] = find_key(&r->spaces[space], key, &from);
         if (s->out[i] < 0)
             code = rt_fail(st, RT_E_INTERNAL, rt_string(r->model, r->model->spaces[space].name), NULL,
                            "a peer wants row %lld, which this process does not own", (long long)key);
@@ -786,6 +812,7 @@ void rt_ranks_free(RtRanks *r)
         rt_ship_free(&t->ship);
         free(t);
     }
+    rt_reach_free(r);
     rt_block_free(&r->room);
     rt_block_free(&r->operands);
     free(r->spaces);

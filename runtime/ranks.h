@@ -87,6 +87,7 @@ typedef struct RtPolicy {
 RtCode rt_policy_parse(const char *text, RtPolicy *p, RtStatus *st);
 
 struct RtTotalShip;
+struct RtReach;
 typedef struct RtRanks {
     RtPeers *peers;
     int rank, n;
@@ -100,6 +101,7 @@ typedef struct RtRanks {
     RtBlock room, operands;
     RtSharedRows weights;       /* of tensors with a row for each node or graph */
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
+    struct RtReach *reached;    /* likewise, by maps (ranks_reach.c) */
     int next_site;              /* of peers */
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
     RtPolicy policy;            /* of the program train_step */
@@ -123,6 +125,8 @@ RtCode rt_ranks_create(const RtModel *m, const RtData *d, const RtPart *part, Rt
 void rt_ranks_free(RtRanks *r);
 /* Sees to it that the space, of which the process owns rows, has keys. */
 RtCode rt_space_keys(RtRanks *r, int64_t space, RtStatus *st);
+int64_t rt_reach_bytes(const RtRanks *r);
+void rt_reach_free(RtRanks *r);
 
 /* Rows that travel between processes each time, from one array to another. */
 typedef struct RtShip {

@@ -266,6 +266,7 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
         RT_TRY(take(d, ship->n_out, 8, &images, st));
         for (int64_t k = 0; k < ship->n_out; k++) images[k] = r->graph->maps[x->image].to[ship->out[k]];
         x->rows = images;
+        x->late = !a->e->model->maps[x->image].sorted;
         if (a->e->model->maps[x->image].partial) return refuse(a, d->step, "not every row has an image", st);
     }
     return make_counting(a, d, first, st);
@@ -561,7 +562,7 @@ static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
         RtSent *y = x[i - n_slots];
         RtPack early = p[i];
         int64_t begin = rt_sent_begin(a, early.first, y);
-        y->waits = across_overlaps(a);
+        y->waits = across_overlaps(a) && !y->late;
         if (!y->planned || !y->waits) continue;
         link_out(p, &head, i);
         early.first = begin < 0 ? 0 : begin;
@@ -705,13 +706,14 @@ void rt_divided_iterate(const RtAcross *a, const RtDivided *d)
 
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
 {
+    if (a->overlap) RT_TRY(rt_overlap_rows(a, d->step, st));
     if (d->own) return rt_partial_run(a, d, st);
     fill_args(a, d);
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
         if (x->there || x->of) continue;
-        if (a->overlap && !x->once) {
+        if (a->overlap && !x->once && !x->late) {
             RT_TRY(rt_overlap_sent(a, x, st));
             continue;
         }

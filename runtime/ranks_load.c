@@ -28,9 +28,10 @@ static RtCode read_numbers(const char *dir, const char *name, int64_t dtype, boo
     *n = 0;
     if (missing && access(path, F_OK) != 0) return RT_OK;
     RT_TRY(rt_npy_read(path, &a, st));
+    *n = a.count;
+    if (a.dtype == dtype) return *out = a.data, RT_OK;
     RtCode code = rt_block_alloc(out, rt_size_plus(8, a.count, rt_dtype_bytes(dtype)), path, st);
     if (!code) code = rt_convert(&a, dtype, out->p, path, st);
-    *n = a.count;
     rt_array_free(&a);
     return code;
 }

@@ -50,13 +50,21 @@ struct RtOverlap {
 
 /* ---- which steps ------------------------------------------------------------------------------------------------- */
 
+/* Whether a step that is shared out sends rows of the buffer that peers own: else it sends owned ones alone. */
+static bool sends(const RtDivided *d, int64_t buffer)
+{
+    for (int64_t i = 0; i < d->n_sent; i++)
+        if (d->sent[i].buffer == buffer && d->sent[i].late && !d->sent[i].of) return true;
+    return false;
+}
+
 /* Whether the step wants rows of the buffer that peers own, or makes others. */
 static bool wants(const RtAcross *a, int64_t step, int64_t buffer)
 {
     const RtModel *m = a->e->model;
     const RtStep *s = across_def(a, step);
     for (int64_t i = 0; i < a->n_divided; i++)
-        if (a->divided[i].step == step) return false; /* owned rows alone are sent */
+        if (a->divided[i].step == step && !a->divided[i].own) return sends(&a->divided[i], buffer);
     for (int64_t i = 0; i < s->n_touches; i++) {
         const RtTouch *t = across_touch(a, step, i);
         if (t->buffer != buffer) continue;
@@ -126,7 +134,7 @@ static RtCode list_transits(RtAcross *a, RtOverlap *o, RtStatus *st)
     for (int64_t i = n_rows; i-- > 0;) add_exchange(a, &list[n++], &a->exchanges[i]);
     for (int64_t i = 0; i < a->n_divided; i++)
         for (int64_t k = 0; k < a->divided[i].n_sent; k++)
-            if (!a->divided[i].sent[k].once && !a->divided[i].sent[k].of)
+            if (!a->divided[i].sent[k].once && !a->divided[i].sent[k].of && !a->divided[i].sent[k].late)
                 add_operand(a, &list[n++], a->divided[i].step, &a->divided[i].sent[k]);
     for (int64_t step = -1; step < a->e->program->n_steps; step++)
         for (int64_t i = 0; i < n; i++)
@@ -174,7 +182,7 @@ static void mark(const Marks *m, int64_t row, int kind)
 }
 
 /* Iterations that read rows of the buffer that peers own. */
-static void mark_reads(const Marks *m, int64_t buffer)
+static RtCode mark_reads(const Marks *m, int64_t buffer, RtStatus *st)
 {
     const RtAcross *a = m->a;
     const RtGraph *g = a->e->graph;
@@ -185,11 +193,14 @@ static void mark_reads(const Marks *m, int64_t buffer)
         if (t->buffer != buffer) continue;
         bool element = t->at == RT_AT_ELEMENT, all = t->writes || t->at == RT_AT_ALL;
         const int32_t *image = t->image < 0 ? NULL : g->maps[t->image].to;
-        const int32_t *under = element ? g->maps[s->under].to : NULL;
-        int64_t n = element ? g->spaces[a->e->model->maps[s->under].from].count : m->rows;
-        for (int64_t k = 0; k < n; k++) /* a kind in place of a branch that nobody foretells */
-            mark(m, under ? under[k] : k, LATE * (all || (image ? image[k] : k) >= owned));
+        const uint64_t *readers = NULL;
+        if (element) RT_TRY(rt_reach_readers(a->r, s->under, t->image, &readers, st));
+        for (int64_t k = 0; k < m->rows; k++) { /* a kind in place of a branch that nobody foretells */
+            bool reads = readers ? readers[k >> 6] >> (k & 63) & 1 : (image ? image[k] : k) >= owned;
+            mark(m, k, LATE * (all || reads));
+        }
     }
+    return RT_OK;
 }
 
 /* Iterations that make rows which peers get. */
@@ -258,12 +269,13 @@ static RtCode order_step(RtAcross *a, RtOverlap *o, int64_t step, RtStatus *st)
     m.rows = rt_rows(a->e->graph, s->over, x->call ? a->rows[step] : RT_READ); /* copies are of all rows */
     assert(m.rows <= x->extent * x->block);
     RT_TRY(rt_alloc(&m.of, x->extent, 1, what, st));
-    for (int64_t i = 0; i < o->n_transits; i++) {
+    RtCode code = RT_OK;
+    for (int64_t i = 0; i < o->n_transits && !code; i++) {
         const Transit *t = &o->transits[i];
-        if (t->finish == step && !t->sent) mark_reads(&m, t->buffer);
+        if (t->finish == step && !t->sent) code = mark_reads(&m, t->buffer, st);
         if (t->begin == step) mark_writes(&m, t);
     }
-    RtCode code = cut_runs(&m, x->extent, &o->orders[step], st);
+    if (!code) code = cut_runs(&m, x->extent, &o->orders[step], st);
     free(m.of);
     return code;
 }
@@ -440,6 +452,7 @@ RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st)
 
 RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st) { return begin_all(a, step, st); }
 void rt_overlap_flies(RtAcross *a, int more) { a->overlap->flying += more; }
+RtCode rt_overlap_rows(RtAcross *a, int64_t step, RtStatus *st) { return finish_rows(a, step, st); }
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st) { return finish_rows(a, a->e->program->n_steps, st); }
 
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st)

@@ -18,6 +18,7 @@ typedef struct RtSent {
     /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in RtRanks.operands */
     bool planned;
     bool waits; /* what comes waits in room until the step: its place has another value while it travels */
+    bool late;  /* some rows may be those that peers own: it travels right before the step, once they have come */
     int64_t offset;
     RtBlock memory;   /* of what is sent once */
     char *at, *base;  /* of the first row, and of the row that kernels call 0, on a device there */
@@ -118,6 +119,14 @@ static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
 /* Whether steps run on a device, also where a plan opens none. */
 static inline bool across_is_there(const RtAcross *a) { return a->e->options.device || a->e->options.on_device; }
 
+/* Sets of rows, as bits, which are kept until the end (ranks_reach.c): the elements that a map leads to owned rows. */
+RtCode rt_reach_elements(RtRanks *r, int64_t under, const uint64_t **bits, RtStatus *st);
+/* The rows of peers that `image` leads to from these; under < 0: from owned rows of where it begins. */
+RtCode rt_reach_rows(RtRanks *r, int64_t under, int64_t image, const uint64_t **bits, RtStatus *st);
+/* The rows that `under` leads to from elements from which `image` leads to rows of peers; image < 0: from elements of
+   peers. */
+RtCode rt_reach_readers(RtRanks *r, int64_t under, int64_t image, const uint64_t **bits, RtStatus *st);
+
 RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
@@ -204,6 +213,8 @@ RtCode rt_overlap_step(RtAcross *a, int64_t step, RtStatus *st);
 /* Iterations [lo, hi) of a step, while whatever is in flight moves. */
 void rt_overlap_iterate(const RtAcross *a, int64_t step, int64_t lo, int64_t hi);
 RtCode rt_overlap_begin(RtAcross *a, int64_t step, RtStatus *st); /* -1: what is given */
+/* Waits for the rows that peers own and the step, which is shared out, reads or sends. */
+RtCode rt_overlap_rows(RtAcross *a, int64_t step, RtStatus *st);
 /* x->at gets the operands of each run. */
 RtCode rt_overlap_sent(RtAcross *a, const RtSent *x, RtStatus *st);
 RtCode rt_overlap_end(RtAcross *a, RtStatus *st);

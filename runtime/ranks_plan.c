@@ -58,9 +58,17 @@ static RtCode bits_of(const Planner *k, int64_t buffer, uint64_t **bits)
 typedef struct Set { /* rows of a space: the first `owned`, and those of bits */
     int64_t space, owned;
     const uint64_t *bits;
+    int64_t under; /* they are the elements of owned rows under this map; -1: no */
 } Set;
 
 static bool set_has(const Set *s, int64_t i) { return i < s->owned || (s->bits && has(s->bits, i)); }
+
+/* Adds the rows [from, n) of a set. */
+static void unite(uint64_t *bits, const uint64_t *more, int64_t from, int64_t n)
+{
+    for (int64_t w = from >> 6; w < (n + 63) / 64; w++)
+        bits[w] |= more[w] & (w == from >> 6 ? ~(uint64_t)0 << (from & 63) : ~(uint64_t)0);
+}
 
 /* The buffer is read at these rows of its space, or where the map leads from them. */
 static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, const Set *rows)
@@ -71,13 +79,19 @@ static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, cons
     if (from != rows->space || (image >= 0 && k->m->maps[image].to != space))
         return refuse(k, step, "it reads rows in a way that is not known");
     uint64_t *bits;
+    const uint64_t *more = NULL;
     RT_TRY(bits_of(k, buffer, &bits));
-    const int32_t *to = image < 0 ? NULL : k->g->maps[image].to;
-    int64_t owned = owned_of(k, space);
-    for (int64_t i = to ? 0 : owned; i < n; i++) { /* without a branch for each, since nobody foretells them */
-        int64_t row = !to ? i : to[i] < 0 ? 0 : to[i];
-        bits[row >> 6] |= (uint64_t)((row >= owned) & set_has(rows, i)) << (row & 63);
-    }
+    if (image >= 0 && (rows->under >= 0 || !rows->bits))
+        RT_TRY(rt_reach_rows(k->a->r, rows->under, image, &more, k->st));
+    else if (image >= 0) {
+        const int32_t *to = k->g->maps[image].to;
+        int64_t owned = owned_of(k, space);
+        for (int64_t i = 0; i < n; i++) { /* without a branch for each, since nobody foretells them */
+            int64_t row = to[i] < 0 ? 0 : to[i];
+            bits[row >> 6] |= (uint64_t)((row >= owned) & set_has(rows, i)) << (row & 63);
+        }
+    } else more = rows->bits;
+    if (more) unite(bits, more, image < 0 ? owned_of(k, space) : 0, count_of(k, space));
     return RT_OK;
 }
 
@@ -238,7 +252,7 @@ static RtCode plan_each(Planner *k, int64_t step)
 {
     const RtStep *s = across_def(k->a, step);
     int64_t receive = cost_of_receiving(k, step), compute = cost_of_computing(k, step);
-    Set rows = {s->over, owned_of(k, s->over), NULL};
+    Set rows = {s->over, owned_of(k, s->over), NULL, -1};
     bool edges = k->m->spaces[s->over].is_edge;
     bool here = receive && compute >= 0 && (edges || (compute <= receive && !rt_policy_receives(k->a, step)));
     RtBlock bits = {0};
@@ -259,18 +273,14 @@ static RtCode plan_each(Planner *k, int64_t step)
 static RtCode plan_sums(Planner *k, int64_t step)
 {
     const RtStep *s = across_def(k->a, step);
-    const int32_t *to = k->g->maps[s->under].to;
-    int64_t from = k->m->maps[s->under].from, n = count_of(k, from), owned = owned_of(k, s->over);
-    RtBlock bits;
+    int64_t from = k->m->maps[s->under].from;
+    const uint64_t *elements;
     if (!is_shared(k, from)) return refuse(k, step, "its elements are not shared out as its rows are");
     RT_TRY(receive_writes(k, step));
     forget_writes(k, step);
-    RT_TRY(rt_block_alloc(&bits, rt_size_plus(8, (n + 63) / 64, 8), what, k->st));
-    for (int64_t e = 0; e < n; e++)
-        ((uint64_t *)bits.p)[e >> 6] |= (uint64_t)((to[e] >= 0) & (to[e] < owned)) << (e & 63);
-    RtCode code = want_reads(k, step, &(Set){s->over, owned, NULL}, &(Set){from, 0, bits.p}, false);
-    rt_block_free(&bits);
-    return code;
+    RT_TRY(rt_reach_elements(k->a->r, s->under, &elements, k->st));
+    return want_reads(k, step, &(Set){s->over, owned_of(k, s->over), NULL, -1}, &(Set){from, 0, elements, s->under},
+                      false);
 }
 
 /* Sums over all rows of a shared space, or for rows that every process has: owned rows are sent to whom they belong, and
@@ -278,7 +288,7 @@ static RtCode plan_sums(Planner *k, int64_t step)
 static RtCode plan_divided(Planner *k, int64_t step, int64_t space)
 {
     const RtStep *s = across_def(k->a, step);
-    Set owned = {space, owned_of(k, space), NULL};
+    Set owned = {space, owned_of(k, space), NULL, -1};
     for (int64_t i = 0; i < s->n_touches; i++) {
         const RtTouch *t = across_touch(k->a, step, i);
         if (!t->writes || !is_shared(k, across_space(k->a, t->buffer))) continue;

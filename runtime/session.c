@@ -198,7 +198,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
     bool again = data.folds || s->device || c->command == CMD_BENCH; /* what is computed once may be so once more */
-    if (!code && c->command != CMD_PLAN && !again) rt_setup_release(c->model, &s->data.tensors, o->programs);
+    if (!code && c->command != CMD_PLAN && !again) rt_setup_release(c->model, &s->data.tensors, o->programs, !s->ranks);
     if (code) rt_session_close(s);
     return code;
 }

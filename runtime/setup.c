@@ -62,9 +62,9 @@ bool rt_setup_alone_takes(const RtModel *m, const char *programs, int64_t tensor
     return rt_programs_take(m, programs, tensor);
 }
 
-void rt_setup_release(const RtModel *m, RtTensors *t, const char *programs)
+void rt_setup_release(const RtModel *m, RtTensors *t, const char *programs, bool blames)
 {
-    for (int64_t i = 0; i < m->n_tensors; i++) {
+    for (int64_t i = 0; i < m->n_tensors && blames; i++) {
         const RtTensorDef *d = &m->tensors[i];
         bool made = d->kind == RT_HELD && t->data[i] && t->counts[i];
         if (made && rt_check_finite(t->data[i], d->dtype, t->counts[i], d->width, "", NULL)) return;

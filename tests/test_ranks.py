@@ -253,7 +253,7 @@ def weights_of(name):
 
 
 def test_local_sums():
-    """Each process sums its own rows: gradients within rounding of one process's, the same bytes in each run, less that travels, and
+    """Each process sums its own rows: gradients within rounding of one process's, the same bytes whenever rows come, less that travels, and
     as much as was predicted. A step of gradient descent from the same weights, so long that little else is in the difference."""
     for i, (name, n, e, k, method) in enumerate((("pooled", 21000, 30000, 2, "contiguous"), ("pna", 700, 2500, 3, "random"), ("sage", 1300, 5000, 4, "contiguous"),
                                                  ("gates", 2100, 9000, 3, "ldg"), ("table", 900, 4000, 4, "random"), ("kinds", 900, 4000, 3, "random"), ("gcn", 5, 30, 8, "contiguous"), ("gcn", 2708, 0, 4, "random"))):
@@ -264,7 +264,7 @@ def test_local_sums():
         train(program, data, "--set", "lr=0", epochs=1, save="zero.st")
         train(program, data, *flags, epochs=1, save="one.st")
         train(program, p, *flags, "--sums", "local", "--ledger", box.path("ledger.json"), ranks=k, epochs=1, save="local.st")
-        train(program, p, *flags, "--sums=local", ranks=k, epochs=1, save="again.st")
+        train(program, p, *flags, "--sums=local", "--overlap", "off", ranks=k, epochs=1, save="again.st")
         zero, one, local = (weights_of(f) for f in ("zero.st", "one.st", "local.st"))
         error = np.linalg.norm(local - one) / np.linalg.norm(one - zero)
         with open(box.path("ledger.json")) as f:
@@ -273,10 +273,27 @@ def test_local_sums():
         plans = [json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1, "--sums", s).out)["train_step"]["ranks"]
                  for s in ("exact", "local")]
         box.report("local_sums_%s_%d_%d" % (name, n, k), (not error <= 1e-5 and "gradients differ by %g of their norm" % error) or
-                   (not same("local.st", "again.st") and "another run has other bytes") or (wrong and "not as predicted: %s" % wrong) or
+                   (not same("local.st", "again.st") and "a run that waits for everything has other bytes") or (wrong and "not as predicted: %s" % wrong) or
                    (n > 99 and plans[1]["bytes"] >= plans[0]["bytes"] and "sends no less: %s" % [x["bytes"] for x in plans]) or
                    ([x["sums"] for x in plans] != ["exact", "local"] and "plan does not say it"))
     box.refuses("sums", [program, "train", "--data", p, "--ranks", k, "--sums", "fast"], 1, "R403", "exact or local")
+
+
+def test_far_totals():
+    """Totals of edges read nodes' values that peers make in the step before: exact sums send them on, and local ones read them, once they have come."""
+    program, data = box.path("far_totals"), box.path("mid")
+    train(program, data, save="far.st")
+
+    def infer(out, d, *more):
+        box.must(program, "infer", "--data", d, "--weights", box.path("far.st"), "--threads", 1, "--blas", "off", "--out", box.path(out), *more)
+    infer("one.npy", data)
+    for k in (2, 3):
+        p = parts(data, k, "random")
+        infer("exact.npy", p, "--ranks", k)
+        for overlap in ("on", "off"):
+            infer("local_%s.npy" % overlap, p, "--ranks", k, "--sums", "local", "--overlap", overlap)
+        box.report("far_totals_%d" % k, (not same("one.npy", "exact.npy") and "other results") or
+                   (not same("local_on.npy", "local_off.npy") and "local sums: other results where processes wait for everything"))
 
 
 def test_many():
@@ -461,7 +478,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_elastic, test_mpi, test_bench, test_ledger, test_local_sums, test_many, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_elastic, test_mpi, test_bench, test_ledger, test_local_sums, test_far_totals, test_many, test_memory, test_refused, test_faults, test_pipe, test_campaign, test_soak, test_disagree):
     try:
         test()
     except RuntimeError as e:

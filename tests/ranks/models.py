@@ -33,6 +33,9 @@ MODELS = {
     # a gradient that is a sum over all edges
     "gates": ("x: node[F], w: edge[K]", "param u: [K] = glorot\n  l = linear(O = C)\n  g = sigmoid(sum(w * u, K))\n  return l(sum_in(x.src * g))",
               "data.x, data.w", "K=3"),
+    # a total of edges reads nodes' values by way of their sources, which peers may own
+    "far_totals": ("x: node[F], w: edge[K]", "param u: [K] = glorot\n  a = gcn(O = 4)\n  l = linear(O = C)\n  h = tanh(a(x))\n"
+                                             "  return l(h + mean_all(tanh(h.src * sum(w * u, K))))", "data.x, data.w", "K=3"),
     # keyed by a column of relations: gradients are sums for rows that every process has
     "relations": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                           "  return l(relu(sum(dot(mean_in(x.src, by = edge_type), W, F), R)))",
