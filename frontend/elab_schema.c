@@ -389,6 +389,16 @@ Value builtin_random_schema(Elab *e, const Call *c)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
+void note_relation(Elab *e, Diag *d, const GraphValue *g)
+{
+    const IrGraph *ir = graph_ir(e, g);
+    while (ir->kind == IR_GRAPH_REVERSE) ir = &e->m->graphs.data[ir->base];
+    const Relation *r = e->schema && !graph_is_none(g) ? schema_relation(e, ir->name) : NULL;
+    if (r)
+        diag_note(e->d, d, r->span, "`%s` leads from `%s` to `%s`", r->name, e->schema->types.data[r->from].name,
+                  e->schema->types.data[r->to].name);
+}
+
 bool schema_name(Elab *e, const char *name, Span s, Value *out)
 {
     bool std = e->frame && e->frame->def && e->frame->def->is_std;

@@ -503,4 +503,7 @@ FAULTS = [
     ("runtime/library.c", "own ? stored_in(call, t->space, t->width, t->dtype, own)\n", "own ? (void *)(uintptr_t)own\n", "rows typed"),
     ("runtime/library.c", "else rt_tensors_init(&one, model->seed);", "else rt_tensors_init(&one, model->seed + 1);", "rows"),
     ("runtime/library.c", "        RT_TRY(need_param(call->c, t, call->st));\n", "", "rows"),
+    # walks
+    ("frontend/elab_graph.c", "    if (!g->n_path) g->src_space = x->src_space;\n", "    g->src_space = x->src_space;\n", "errors lang"),
+    ("frontend/elab_graph.c", "same = x->path[k] == g.path[k];", "same = x->path[k] == g.path[k] || k;", "lang golden"),
 ]
