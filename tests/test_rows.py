@@ -119,6 +119,8 @@ def main():
         if not epochs:
             begun = lib.read(None)
             box.report("initial rows", [k for k in begun if begun[k].tobytes() != p[k].tobytes()])
+    lib.call("model_load", lib.model, weights.encode())
+    box.report("the model's own of the same file", lib.param(2).tobytes() != p["W"].tobytes())
     again, small = lib.forward({"x": a["x"]})[0], draw(2, 5, 9)
     lent = PARALLEL_FOR(lambda _, n, task, arg: [task(arg, i) for i in reversed(range(n))] and None)
     lib.call("context_set_parallel", lib.context, lent, None, C.c_int32(3))
