@@ -462,6 +462,11 @@ def test_schema(box):
     for name, folder in (("typed", typed), ("types", kinds)):
         out = box.must(box.gnnc, "data", "info", folder, "--schema").out
         box.report("schema of " + name, out != SCHEMAS[name] and out)
+    model = "schema s {\n  node author%s, paper\n  edge writes: %s\n}\nmodel net(x: node(all)[F]) -> node(author)[F] = x[author]\n"
+    for name, width, ends, wanted in (("turned", "", "paper -> author", ("E0412", "no.gnn:3:8", "from `paper` to `author`, in the data from `author` to `paper`")),
+                                      ("width", "[4]", "author -> paper", ("E0201", "no.gnn:2:8", "author[3], the schema says author[4]"))):
+        r = box.run(box.gnnc, "build", box.write("no.gnn", model % (width, ends)), "--data", typed, "-o", box.path("no"))
+        box.report("data contradict the schema: " + name, (r.rc != 1 or any(w not in r.err for w in wanted)) and r.err)
     r = box.run(box.gnnc, "data", "verify", typed)
     box.report("sound", r.rc and r.err)
     os.makedirs(box.path("npz"))
