@@ -326,11 +326,6 @@ static bool inputs_fit(Build *b)
 {
     for (uint32_t i = 0; i < b->elaborated->tensors.n && b->dense_inputs; i++) {
         const IrTensor *t = &b->elaborated->tensors.data[i];
-        if (t->kind == IR_PARAM && t->type.space != IR_UNIT) {
-            diag_error(&b->s->diags, E0910, t->span,
-                       "a library with a parameter that has rows of its graph, as `%s`, is not built yet", t->name);
-            return false;
-        }
         if (ir_dtype_is_16_bits(t->type.dtype) && t->kind == IR_INPUT) {
             diag_error(&b->s->diags, E0910, t->span,
                        "a library with an input that its callers give in 16 bits, as `%s`, is not built yet", t->name);

@@ -20,12 +20,27 @@ static Diag *broken(Session *s, const char *path, const char *what)
 
 typedef struct Meta {
     int64_t nodes, edges, features, classes, graphs, relations;
+    VEC(FrontendEnds) ends;
 } Meta;
 
 static int64_t number(const cJSON *root, const char *key)
 {
     const cJSON *it = cJSON_GetObjectItemCaseSensitive(root, key);
     return cJSON_IsNumber(it) && it->valuedouble >= 0 && it->valuedouble < 9e15 ? (int64_t)it->valuedouble : 0;
+}
+
+/* "relations": {"writes": ["author", "paper"]} */
+static void read_ends(Session *s, const cJSON *root, Meta *m)
+{
+    const cJSON *it;
+    cJSON_ArrayForEach(it, cJSON_GetObjectItemCaseSensitive(root, "relations"))
+    {
+        const cJSON *from = cJSON_GetArrayItem(it, 0), *to = cJSON_GetArrayItem(it, 1);
+        if (!it->string || !cJSON_IsString(from) || !cJSON_IsString(to)) continue;
+        const char *names[] = {it->string, from->valuestring, to->valuestring};
+        for (int i = 0; i < 3; i++) names[i] = arena_strndup(s->arena, names[i], strlen(names[i]));
+        VEC_PUSH(s->arena, &m->ends, ((FrontendEnds){names[0], names[1], names[2]}));
+    }
 }
 
 static bool read_meta(Session *s, const char *dir, Meta *m)
@@ -42,8 +57,13 @@ static bool read_meta(Session *s, const char *dir, Meta *m)
         cJSON_Delete(root);
         return broken(s, path, "it is not a JSON object"), false;
     }
-    *m = (Meta){number(root, "num_nodes"),   number(root, "num_edges"),  number(root, "feature_dim"),
-                number(root, "num_classes"), number(root, "num_graphs"), number(root, "num_relations")};
+    *m = (Meta){.nodes = number(root, "num_nodes"),
+                .edges = number(root, "num_edges"),
+                .features = number(root, "feature_dim"),
+                .classes = number(root, "num_classes"),
+                .graphs = number(root, "num_graphs"),
+                .relations = number(root, "num_relations")};
+    read_ends(s, root, m);
     cJSON_Delete(root);
     return true;
 }
@@ -232,6 +252,8 @@ bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
     s->n_graphs = f.meta.graphs ? f.meta.graphs : 1;
     fo->facts = f.facts.data;
     fo->n_facts = f.facts.n;
+    fo->ends = f.meta.ends.data;
+    fo->n_ends = f.meta.ends.n;
     return s->diags.n_errors == 0;
 }
 

@@ -587,7 +587,7 @@ static const struct {
     ROW(rand) ROW(ones) ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout)
     ROW(self_loops) ROW(reverse) ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives)
     ROW(permutation) ROW(random_graph) ROW(close) ROW(require) ROW(random_schema) ROW(source) ROW(target) ROW(ordinal)
-    ROW(has) ROW(fresh) ROW(candidates) ROW(answers)
+    ROW(has) ROW(fresh) ROW(candidates) ROW(answers) ROW(compose)
 /* clang-format on */
 #undef ROW
 };

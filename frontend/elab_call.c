@@ -239,9 +239,10 @@ static bool bind_param(Elab *e, const Def *def, const AstParam *p, const Filled 
         if (v.kind == V_ERROR) return false;
     }
     if (v.kind == V_WORD && f->given[i] == false && v.word && !p->init) return false;
-    instance_name(e, &v, p->stored_as ? p->stored_as : p->name.text);
+    const char *name = p->stored_as ? stored_text(e, p->stored_as, p->span) : p->name.text;
+    if (name) instance_name(e, &v, name);
     scope_set(e, p->name.text, v);
-    return true;
+    return name != NULL;
 }
 
 /* Static arguments first: the dims of types may be named by them. */

@@ -52,6 +52,7 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
     if (v.type.space == from && from != IR_NONE && map != IR_NONE)
         return op_gather(e, v, map, per_graph ? g->src_space : g->edge, s);
     Diag *d = diag_error(e->d, E0204, s, "`.%s` of %s", name, value_text(e, &v));
+    note_relation(e, d, e->frame->graph);
     if (graph_is_none(e->frame->graph))
         diag_help(e->d, d, "no graph is at hand: `over r { ... }` makes the relation r so");
     else if (per_graph && !one)
@@ -368,7 +369,8 @@ static const char *key_file(Elab *e, const IrGraph *g, const char *word)
     return arena_printf(e->a, "%.*s_%s", (int)(n - 6), file, word);
 }
 
-static const GraphValue *answers_graph(Elab *e, IrGraph g)
+/* A graph that is made of those in its path: a new one, unless there is one like it. */
+static const GraphValue *graph_of_path(Elab *e, IrGraph g)
 {
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *x = &e->m->graphs.data[i];
@@ -380,10 +382,6 @@ static const GraphValue *answers_graph(Elab *e, IrGraph g)
         *v = (GraphValue){.name = x->name, .id = i};
         return v;
     }
-    IrGraph b = e->m->graphs.data[g.base];
-    g.src_space = b.dst_space;
-    g.dst_space = b.edge;
-    g.name = arena_printf(e->a, "%s.answers%u", b.name, e->m->graphs.n);
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
     graph_maps(e, &g);
     return graph_add(e, g);
@@ -438,7 +436,53 @@ Value builtin_answers(Elab *e, const Call *c)
                    e->m->graphs.data[k ? g.path[k - 1] : g.base].name);
         return value_error();
     }
-    return value_graph(answers_graph(e, g), c->span);
+    const IrGraph *b = &e->m->graphs.data[g.base];
+    g.src_space = b->dst_space;
+    g.dst_space = b->edge;
+    g.name = arena_printf(e->a, "%s.answers%u", b->name, e->m->graphs.n);
+    return value_graph(graph_of_path(e, g), c->span);
+}
+
+/* Adds a step to a path, which begins where the step before it ends. */
+static bool add_step(Elab *e, const CallArg *arg, IrGraph *g)
+{
+    const Value *v = &arg->value;
+    Span s = arg->ast ? arg->ast->span : v->span;
+    if (v->kind == V_ERROR) return false;
+    if (v->kind == V_WORD) return error_unknown_name(e, v->word, v->span), false;
+    if (v->kind != V_GRAPH || arg->name)
+        return diag_error(e->d, E0212, s, "found %s, wanted a graph", value_text(e, v)), false;
+    const IrGraph *x = graph_ir(e, v->graph);
+    if (!targets_known(e, v->graph, "compose", s)) return false;
+    if (x->redrawn || x->kind == IR_GRAPH_CANDIDATES)
+        return diag_error(e->d, E0209, s, "`compose` walks along edges that are in a list, drawn once at most"), false;
+    if (g->n_path && x->src_space != g->dst_space) {
+        Diag *d = diag_error(e->d, E0209, s, "the path is at `%s` here, and this leads from `%s`",
+                             space_text(e, g->dst_space), space_text(e, x->src_space));
+        note_relation(e, d, v->graph);
+        return false;
+    }
+    if (!g->n_path) g->src_space = x->src_space;
+    g->dst_space = x->dst_space;
+    g->path[g->n_path++] = v->graph->id;
+    return true;
+}
+
+/* compose(a, b, ...): an edge for each pair of nodes that a walk joins, along an edge of a, then one of b. */
+Value builtin_compose(Elab *e, const Call *c)
+{
+    IrGraph g = {.kind = IR_GRAPH_COMPOSE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    if (c->n < 2 || c->n > IR_MAX_PATH) {
+        diag_error(e->d, E0302, c->span, "`compose` joins 2 to %d graphs, found %u: `compose(g, reverse(g))`",
+                   IR_MAX_PATH, c->n);
+        return value_error();
+    }
+    for (int k = 0; k < GRAPH_COST; k++)
+        if (!elab_spend(e, c->span)) return value_error();
+    for (uint32_t i = 0; i < c->n; i++)
+        if (!add_step(e, &c->args[i], &g)) return value_error();
+    g.name = arena_printf(e->a, "compose%u", e->m->graphs.n);
+    return value_graph(graph_of_path(e, g), c->span);
 }
 
 /* Named whole numbers behind the graph, seed the last: without one what is drawn is drawn for each step of training,

@@ -196,6 +196,23 @@ static bool read_edges(Elab *e, const AstSchemaItem *it, Relation *r)
     return call ? read_path(e, x, r) : !it->where || read_where(e, it->where, r);
 }
 
+/* Whether the data say the same of a relation whose files have its name. */
+static bool ends_fit(Elab *e, const AstSchemaItem *it, const Relation *r)
+{
+    const char *from = e->schema->types.data[r->from].name, *to = e->schema->types.data[r->to].name;
+    bool own = !it->edges || it->edges->kind == AST_EXPR_NAME;
+    for (uint32_t i = 0; own && i < e->opt->n_ends; i++) {
+        const FrontendEnds *x = &e->opt->ends[i];
+        if (strcmp(x->relation, r->name) || (!strcmp(x->from, from) && !strcmp(x->to, to))) continue;
+        Diag *d = diag_error(e->d, E0412, it->span,
+                             "relation `%s` leads from `%s` to `%s`, in the data from `%s` to `%s`", r->name, from, to,
+                             x->from, x->to);
+        diag_help(e->d, d, "`gnnc data info DIR --schema` prints the schema of the data");
+        return false;
+    }
+    return true;
+}
+
 static void read_relation(Elab *e, const AstSchemaItem *it)
 {
     if (!it->from.text) {
@@ -216,7 +233,7 @@ static void read_relation(Elab *e, const AstSchemaItem *it)
                   "an argument of the model says it: `e: edge(%s)[K]`", r.name);
         ok = false;
     }
-    if (ok && read_edges(e, it, &r)) VEC_PUSH(e->a, &e->schema->relations, r);
+    if (ok && ends_fit(e, it, &r) && read_edges(e, it, &r)) VEC_PUSH(e->a, &e->schema->relations, r);
 }
 
 static void reverse_one(Elab *e, uint32_t of, Span s)
@@ -388,6 +405,16 @@ Value builtin_random_schema(Elab *e, const Call *c)
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
+
+void note_relation(Elab *e, Diag *d, const GraphValue *g)
+{
+    const IrGraph *ir = graph_ir(e, g);
+    while (ir->kind == IR_GRAPH_REVERSE) ir = &e->m->graphs.data[ir->base];
+    const Relation *r = e->schema && !graph_is_none(g) ? schema_relation(e, ir->name) : NULL;
+    if (r)
+        diag_note(e->d, d, r->span, "`%s` leads from `%s` to `%s`", r->name, e->schema->types.data[r->from].name,
+                  e->schema->types.data[r->to].name);
+}
 
 bool schema_name(Elab *e, const char *name, Span s, Value *out)
 {

@@ -159,8 +159,11 @@ static void schema_width(Elab *e, const char *name, const IrType *t, Span s)
         if (!type->width || !features || strcmp(space_text(e, t->space), type->name)) continue;
         const Size *width = size_of_expr(e, type->width);
         if (!width || (t->n_dims == 1 && size_unify(&e->z, dim_size(e, t->dims[0]), width, s))) continue;
-        Diag *d = diag_error(e->d, E0201, s, "input `%s` is %s, the schema says %s[%s]", name, type_text(e, t),
-                             type->name, size_text(&e->z, width));
+        const char *found = t->n_dims == 1
+                                ? arena_printf(e->a, "%s[%s]", type->name, size_text(&e->z, dim_size(e, t->dims[0])))
+                                : type_text(e, t);
+        Diag *d = diag_error(e->d, E0201, s, "input `%s` is %s, the schema says %s[%s]", name, found, type->name,
+                             size_text(&e->z, width));
         diag_note(e->d, d, type->span, "`%s` is declared here", type->name);
     }
 }

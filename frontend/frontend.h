@@ -17,6 +17,11 @@ typedef struct FrontendFact {
     bool sparse;        /* held as a CSR matrix */
 } FrontendFact;
 
+/* Which types a relation joins, as the data directory's meta.json says. */
+typedef struct FrontendEnds {
+    const char *relation, *from, *to;
+} FrontendEnds;
+
 /* The standard library, parsed once for many compiles; it must outlive them. */
 typedef struct FrontendStd FrontendStd;
 FrontendStd *frontend_std_new(Arena *a);
@@ -25,6 +30,8 @@ typedef struct FrontendOptions {
     const FrontendStd *std;    /* or NULL: parsed by each compile */
     const FrontendFact *facts; /* --data DIR; n_facts 0 without it */
     uint32_t n_facts;
+    const FrontendEnds *ends; /* of relations that the data name */
+    uint32_t n_ends;
     IrDtype float_dtype;          /* IR_F32 (default, 0) or IR_F64 */
     const char *const *set_names; /* --set F=1433: free dims and hypers by name */
     const double *set_values;     /* dims: a positive integer */

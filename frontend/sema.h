@@ -498,6 +498,7 @@ const GraphValue *graph_back(Elab *e, const GraphValue *base, Span s); /* the re
 void schema_read(Elab *e, const AstDecl *decl);
 const NodeType *schema_type(const Elab *e, const char *name);     /* or NULL */
 const Relation *schema_relation(const Elab *e, const char *name); /* or NULL */
+void note_relation(Elab *e, Diag *d, const GraphValue *g);        /* where its relation is declared, if it is one's */
 const char *relation_end(const Elab *e, const Relation *r, bool target);
 Value relation_value(Elab *e, const Relation *r, Span s); /* its graph */
 bool type_space(Elab *e, const NodeType *t, Span s, IrId *out);
@@ -547,6 +548,7 @@ Value builtin_negatives(Elab *e, const Call *c);
 Value builtin_permutation(Elab *e, const Call *c);
 Value builtin_candidates(Elab *e, const Call *c);
 Value builtin_answers(Elab *e, const Call *c);
+Value builtin_compose(Elab *e, const Call *c);
 Value graph_over(Elab *e, const AstExpr *x);
 
 /* ---- tensors of the module (elab_tensor.c) ---- */

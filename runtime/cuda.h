@@ -68,7 +68,9 @@ enum { RT_CUDA_LONG = 512 };
 enum { RT_CUDA_BEFORE, RT_CUDA_BEST, RT_CUDA_N_KEPT };
 
 typedef struct RtCudaLayout {
-    bool lent; /* inputs, results and cotangents are the caller's, who has them on the device: they have no regions */
+    bool
+        lent; /* inputs, parameters with rows, results and cotangents are the caller's, who has them on the device: they
+                  have no regions */
     RtCudaRegion *regions; /* [n] parameters and states first */
     int64_t n;
     int64_t trained_bytes;           /* of the parameters and states, from 0 on */

@@ -85,8 +85,9 @@ bool rt_cuda_has(const RtModel *m, const char *programs, int64_t i)
 
 static bool is_lent(const RtModel *m, const RtCudaRegion *r)
 {
-    bool input = r->kind == RT_BUF_TENSOR && m->tensors[r->ref].kind == RT_INPUT;
-    return input || r->kind == RT_BUF_RESULT || r->kind == RT_BUF_COTANGENT;
+    const RtTensorDef *t = r->kind == RT_BUF_TENSOR ? &m->tensors[r->ref] : NULL;
+    bool given = t && (t->kind == RT_INPUT || (t->kind == RT_PARAM && t->space != 0));
+    return given || r->kind == RT_BUF_RESULT || r->kind == RT_BUF_COTANGENT;
 }
 
 /* Those of a class. Returns their bytes. */

@@ -93,7 +93,8 @@ typedef struct GnnrtTensorInfo {
 int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **model, GnnrtStatus *status);
 void gnnrt_model_free(GnnrtModel *model);
 /* Parameters from a safetensors file, or from its bytes in memory. On failure the parameters are
-   unchanged. Not while a context of this model runs. */
+   unchanged. Not while a context of this model runs. Parameters with rows of a graph are no part of
+   the model: both pass them over, and so does saving (gnnrt_param_read). */
 int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *status);
 int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes, GnnrtStatus *status);
 int32_t gnnrt_model_save(const GnnrtModel *model, const char *path, GnnrtStatus *status);
@@ -111,9 +112,9 @@ GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i); /* "grad.x" */
 const char *gnnrt_manifest(const GnnrtModel *model);                /* JSON */
 
-/* Copies a parameter in or out: `width` elements of its dtype (times rows if it has a space),
-   row-major in the order of its dims. Setting: not while a context of this model runs. Parameters
-   with one row per node belong to a context: see gnnrt_context_bind_param. */
+/* Copies a parameter in or out: `width` elements of its dtype, row-major in the order of its dims.
+   Setting: not while a context of this model runs. Parameters with a row for each node or edge
+   (their space is not "unit") are the caller's: see gnnrt_context_bind_param. */
 int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtStatus *status);
 int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtStatus *status);
 
@@ -158,6 +159,12 @@ void gnnrt_graph_free(GnnrtGraph *graph);
 /* Rows of a space (GnnrtTensorInfo.space_index) in this graph. */
 int64_t gnnrt_graph_count(const GnnrtGraph *graph, int32_t space_index);
 
+/* What parameter i is for this graph: `width` elements for each row of its space, in the caller's
+   order. From a safetensors file; path NULL: its initial value, of the model's seed. On failure data
+   may hold anything. */
+int32_t gnnrt_param_read(const GnnrtModel *model, const GnnrtGraph *graph, int32_t i, const char *path, void *data,
+                         GnnrtStatus *status);
+
 /* ---- context ---- */
 
 /* Bytes a context needs, forward only or with vjp. -1 on overflow. */
@@ -168,7 +175,8 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
                              size_t workspace_bytes, GnnrtContext **context, GnnrtStatus *status);
 void gnnrt_context_free(GnnrtContext *context);
 /* This context reads parameter i from data (value layout) instead of the model's copy; NULL: the
-   model's again. For a training loop of the caller's own. */
+   model's again. For a training loop of the caller's own. A parameter with a row for each node or
+   edge has no copy in the model: data, in the caller's order, must be given before the first call. */
 int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data, GnnrtStatus *status);
 /* Random ops (dropout in train mode) read these; both are 0 at first. */
 void gnnrt_context_set_random(GnnrtContext *context, int64_t seed, int64_t step);

@@ -17,6 +17,7 @@ struct GnnrtModel {
     const RtModel *m;
     int variant;
     int64_t forward, vjp;     /* programs, -1: absent */
+    int64_t seed;             /* of initial values */
     RtTensors tensors;        /* parameters, state and hypers of the unit space */
     int64_t n_changes;        /* of them: devices have copies */
     int64_t *inputs, *params; /* tensors, in the order of forward's arguments */
@@ -110,6 +111,7 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
         return rt_fail(st, RT_E_MODEL_VARIANT, NULL, "use GNNRT_BEST_CPU", "this CPU runs at best %s kernels",
                        rt_cpu_name(best));
     model->variant = cpu == GNNRT_BEST_CPU ? best : cpu;
+    model->seed = seed;
     model->forward = rt_program_find(m, "forward");
     model->vjp = rt_program_find(m, "vjp");
     if (model->forward < 0)
@@ -414,6 +416,35 @@ int64_t gnnrt_graph_count(const GnnrtGraph *graph, int32_t space)
     return !graph || space < 0 || space >= graph->g->model->n_spaces ? -1 : graph->g->spaces[space].count;
 }
 
+/* The parameter alone, with the rows of the graph in the caller's order: where it is to be put. */
+static RtCode put_param(const GnnrtModel *model, const RtGraph *g, int64_t tensor, const char *path, void *data,
+                        RtStatus *st)
+{
+    RtTensors one = {.model = model->m};
+    RtCode code = rt_alloc(&one.data, model->m->n_tensors, sizeof *one.data, "a parameter", st);
+    if (!code) code = rt_alloc(&one.counts, model->m->n_tensors, sizeof *one.counts, "a parameter", st);
+    if (!code) {
+        rt_tensors_count(&one, g);
+        one.data[tensor] = data;
+        if (path) code = rt_weights_read(&one, tensor, path, data, st);
+        else rt_tensors_init(&one, model->seed);
+    }
+    rt_tensors_free(&one);
+    return code;
+}
+
+int32_t gnnrt_param_read(const GnnrtModel *model, const GnnrtGraph *graph, int32_t i, const char *path, void *data,
+                         GnnrtStatus *status)
+{
+    RtStatus st = {0};
+    RtCode code = need(model, "model", &st);
+    if (!code) code = need(graph, "graph", &st);
+    if (!code) code = need(data, "data", &st);
+    if (!code && (i < 0 || i >= model->n_params)) code = bad_argument(&st, "there is no parameter of this number");
+    if (!code && graph->g->model != model->m) code = bad_argument(&st, "the graph was made for another model");
+    return report(code ? code : put_param(model, graph->g, model->params[i], path, data, &st), &st, status);
+}
+
 /* ---- workspace: [arena of forward][its scratch][arena of vjp][its scratch] ---- */
 
 /* Room for a value in stored order, 0 if the user's order is the stored one; -1 on overflow. */
@@ -440,12 +471,13 @@ static int64_t result_scratch(const RtModel *m, const RtGraph *g, const RtProgra
 
 static bool add_bytes(int64_t *total, int64_t bytes) { return bytes >= 0 && rt_add(*total, bytes, total); }
 
-/* Inputs, results, and for vjp cotangents. */
+/* Inputs, parameters with rows, results, and for vjp cotangents. */
 static bool half_scratch(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *total)
 {
     const RtProgram *p = program(model, index), *forward = program(model, model->forward);
     bool ok = true;
     for (int32_t i = 0; i < model->n_inputs; i++) ok &= add_bytes(total, tensor_scratch(model->m, g, model->inputs[i]));
+    for (int32_t i = 0; i < model->n_params; i++) ok &= add_bytes(total, tensor_scratch(model->m, g, model->params[i]));
     for (int64_t i = 0; i < p->n_results; i++) ok &= add_bytes(total, result_scratch(model->m, g, p, i));
     for (int64_t i = 0; index == model->vjp && i < forward->n_results; i++)
         ok &= add_bytes(total, result_scratch(model->m, g, forward, i));
@@ -571,8 +603,9 @@ static RtCode check_orders(const GnnrtContext *c, RtStatus *st)
 {
     const RtModel *m = c->model->m;
     const RtProgram *const both[] = {forward_of(c->model), c->with_vjp ? vjp_of(c->model) : NULL};
-    for (int32_t i = 0; i < c->model->n_inputs; i++) {
-        const RtTensorDef *t = &m->tensors[c->model->inputs[i]];
+    for (int32_t i = 0; i < c->model->n_inputs + c->model->n_params; i++) {
+        int32_t param = i - c->model->n_inputs;
+        const RtTensorDef *t = &m->tensors[param < 0 ? c->model->inputs[i] : c->model->params[param]];
         RT_TRY(needs_order(c, t->space, t->name, st));
     }
     for (int k = 0; k < 2; k++)
@@ -740,16 +773,26 @@ static RtCode give_inputs(Call *call, const void *const *inputs)
     return RT_OK;
 }
 
+/* MODEL_ARGUMENT for a parameter with rows of the graph that nobody gave. */
+static RtCode need_param(const GnnrtContext *c, int64_t tensor, RtStatus *st)
+{
+    const RtModel *m = c->model->m;
+    if (c->params[tensor] || c->model->tensors.data[tensor] || !rt_tensor_count(m, c->g, tensor)) return RT_OK;
+    return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(m, m->tensors[tensor].name), "give it with context_bind_param",
+                   "the parameter has a row for each of `%s`, and is NULL",
+                   rt_string(m, m->spaces[m->tensors[tensor].space].name));
+}
+
 static RtCode give_params(Call *call)
 {
     const GnnrtContext *c = call->c;
     for (int64_t i = 0; i < c->model->m->n_tensors; i++) {
-        if (c->model->m->tensors[i].kind == RT_INPUT) continue;
+        const RtTensorDef *t = &c->model->m->tensors[i];
+        if (t->kind == RT_INPUT) continue;
+        RT_TRY(need_param(c, i, call->st));
         const void *own = c->params[i];
-        call->half->exec->tensors[i] = own ? (void *)(uintptr_t)own : c->model->tensors.data[i];
-        if (!call->half->exec->tensors[i] && rt_tensor_count(c->model->m, c->g, i))
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(c->model->m, c->model->m->tensors[i].name),
-                           "give it with context_bind_param", "the parameter is NULL");
+        call->half->exec->tensors[i] = own ? stored_in(call, t->space, t->width, t->dtype, own)
+                                           : c->model->tensors.data[i];
     }
     return RT_OK;
 }
@@ -816,6 +859,7 @@ static RtCode lend_all(Call *call, const void *const *inputs, const void *const 
     }
     for (int32_t i = 0; i < model->n_params; i++) {
         int64_t t = model->params[i];
+        RT_TRY(need_param(call->c, t, call->st));
         RT_TRY(lend(call, &call->half->lent[t], call->c->params[t], m->tensors[t].name, call->st));
     }
     for (int64_t i = 0; i < e->program->n_results; i++)

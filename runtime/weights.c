@@ -295,3 +295,13 @@ RtCode rt_weights_load_memory(RtTensors *t, const void *bytes, size_t n_bytes, R
     RT_TRY(rt_st_parse("weights in memory", bytes, n_bytes, &f, st));
     return load_file(t, &f, "weights in memory", st);
 }
+
+RtCode rt_weights_read(const RtTensors *t, int64_t tensor, const char *path, void *out, RtStatus *st)
+{
+    RtStFile f;
+    RT_TRY(rt_st_read(path, &f, st));
+    RtCode code = rt_stored_get(&f, path, t, tensor, "", out, st);
+    if (!code) code = check_numbers(t, tensor, out, path, st);
+    rt_st_free(&f);
+    return code;
+}

@@ -29,6 +29,8 @@ RtCode rt_weights_save(const RtTensors *t, const char *path, RtStatus *st);
    changed then. */
 RtCode rt_weights_load(RtTensors *t, const char *path, RtStatus *st);
 RtCode rt_weights_load_memory(RtTensors *t, const void *bytes, size_t n_bytes, RtStatus *st);
+/* The value of one tensor alone, into out, whose contents are undefined on failure: as many rows as t counts. */
+RtCode rt_weights_read(const RtTensors *t, int64_t tensor, const char *path, void *out, RtStatus *st);
 /* Value of tensor i from an open file's entry PREFIXNAME, into out (value layout). */
 RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor, const char *prefix,
                      void *out, RtStatus *st);

@@ -197,8 +197,6 @@ for name, content, rc, code in [
     r = box.run(box.gnnc, "fmt", "bad.gnn")
     box.report("gnnc_fmt_" + name, r.rc != 1 and (r.rc, r.err[:500]))
 box.write("empty.gnn", "")
-box.write("rows.gnn", "model net(x: node[F]) -> node[F] {\n  param e: node[F]\n  return x + e\n}\n")
-box.refuses("gnnc_library_with_rows", [box.gnnc, "build", "rows.gnn", "--set=F=3", "--emit=lib"] + OUT, 1, "E0910", "`e`")
 box.refuses("gnnc_empty_file", [box.gnnc, "build", "empty.gnn"] + OUT, 1, "E0408", "empty.gnn", "--export")
 many = "".join("  metric m%d = accuracy(toy(data.x, data.edge_weight), data.y) on data.test\n" % i for i in range(40))
 box.write("many.gnn", toy.MODEL.replace("  hyper lr", many + "  hyper lr"))

@@ -11,6 +11,9 @@ import numpy as np
 from sandbox import Sandbox
 from toy import store
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+import library  # noqa: E402
+
 GIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ir", "typed.gir")
 
 
@@ -342,7 +345,7 @@ train net {
 
 def test_edge_rows(box):
     """A parameter with a row for each edge of a relation: stored in the user's order under the name that `as` gives, trained, read again, the
-    same bits from any number of threads and in any order of nodes; refused to processes and libraries by name."""
+    same bits from any number of threads, in any order of nodes and from a library; refused to processes by name."""
     r = np.random.default_rng(9)
     n, m, e = 30, 20, 150
     a = {"r.edge_index": np.stack([r.integers(0, n, e), r.integers(0, m, e)]), "x": r.standard_normal((n, 3)).astype("f4"),
@@ -369,8 +372,12 @@ def test_edge_rows(box):
     box.must(box.gnnc, "data", "partition", parts, "-k", "2", "-o", box.path("own_parts"))
     got = box.run(box.path("own"), "train", "--data", box.path("own_parts"), "--ranks", "2")
     box.report("rows of edges by processes", (got.rc == 0 or "R911" not in got.err or "conv.edge_weight" not in got.err) and got.err)
-    r = box.run(box.gnnc, "build", box.write("bare.gnn", OWN[:OWN.index("train")]), "--set", "F=2", "--emit=lib,header", "-o", box.path("libown"))
-    box.report("rows of edges in a library", (r.rc != 1 or "E0910" not in r.err or "`conv.edge_weight`" not in r.err) and r.err)
+    box.must(box.gnnc, "build", box.write("bare.gnn", OWN[:OWN.index("train")]), "--set", "F=3", "--quick", "--cpu=native", "--emit=lib", "--prefix", "own", "-o", box.path("libown"))
+    lib = library.Library(box.path("libown.so"), "own", np.float32)
+    lib.on_graph(0, 0, [], [], 1, None, {"r": a["r.edge_index"]}, {"a": n, "b": m})
+    rows = np.array(load_file(box.path("w.safetensors"))["conv.edge_weight"])
+    lib.call("context_bind_param", lib.context, library.C.c_int32(0), library.address(rows))
+    box.report("rows of edges in a library", lib.forward({"x": a["x"]})[0].tobytes() != np.load(box.path("own.npy")).tobytes() and "other bits")
 
 
 READOUT = """schema two {
@@ -455,6 +462,11 @@ def test_schema(box):
     for name, folder in (("typed", typed), ("types", kinds)):
         out = box.must(box.gnnc, "data", "info", folder, "--schema").out
         box.report("schema of " + name, out != SCHEMAS[name] and out)
+    model = "schema s {\n  node author%s, paper\n  edge writes: %s\n}\nmodel net(x: node(all)[F]) -> node(author)[F] = x[author]\n"
+    for name, width, ends, wanted in (("turned", "", "paper -> author", ("E0412", "no.gnn:3:8", "from `paper` to `author`, in the data from `author` to `paper`")),
+                                      ("width", "[4]", "author -> paper", ("E0201", "no.gnn:2:8", "author[3], the schema says author[4]"))):
+        r = box.run(box.gnnc, "build", box.write("no.gnn", model % (width, ends)), "--data", typed, "-o", box.path("no"))
+        box.report("data contradict the schema: " + name, (r.rc != 1 or any(w not in r.err for w in wanted)) and r.err)
     r = box.run(box.gnnc, "data", "verify", typed)
     box.report("sound", r.rc and r.err)
     os.makedirs(box.path("npz"))

@@ -54,7 +54,7 @@ class GnncLayer(torch.nn.Module):
             self.call("context_set_parallel", self.context, self.parallel, None, C.c_int32(threads))
         self.inputs, self.params, self.results, self.gradients = map(self.infos, ("input", "param", "result", "gradient"))
         for i, (name, value) in enumerate(zip(self.params, self.room(self.params, "cpu"))):
-            self.call("param_get", self.model, C.c_int32(i), C.c_void_p(value.data_ptr()))
+            self.call("param_read", self.model, self.graph, C.c_int32(i), None, C.c_void_p(value.data_ptr()))
             self.register_parameter(name.replace(".", "_") + "_" * hasattr(self, name), torch.nn.Parameter(value.to(self.device)))  # `f` is taken
 
     def f(self, name):
@@ -73,9 +73,9 @@ class GnncLayer(torch.nn.Module):
         return [torch.empty(rows(i) + list(i.dims[:i.n_dims]), dtype=DTYPES[i.dtype], device=device) for i in infos.values()]
 
     def by_target(self, tensors, infos, back=False):
-        """Those of edges in the order of their targets, or back in that of edge_index, where a device wants it."""
+        """Those of edges in the order of their targets, or back in that of edge_index, where a device wants it. infos: of each."""
         moved = lambda t: torch.empty_like(t).index_copy_(0, self.order, t) if back else t.index_select(0, self.order)
-        return [moved(t) if self.order is not None and i.space == b"edge" else t for t, i in zip(tensors, infos.values())]
+        return [moved(t) if self.order is not None and i.space == b"edge" else t for t, i in zip(tensors, infos)]
 
     def run(self, name, tensors, cotangents, out):
         """forward or vjp; `tensors` are the inputs, then the parameters, which the library reads where torch has them."""
@@ -84,12 +84,12 @@ class GnncLayer(torch.nn.Module):
         if self.order is not None and self.stream != (stream := torch.cuda.current_stream(self.device).cuda_stream):
             self.call("context_set_stream", self.context, C.c_void_p(stream))
             self.stream = stream
-        n, cots = len(self.inputs), [ready(t) for t in self.by_target(cotangents, self.results)]
-        given, made = [ready(t) for t in self.by_target(tensors[:n], self.inputs) + list(tensors[n:])], self.room(out, self.device)
+        n, cots = len(self.inputs), [ready(t) for t in self.by_target(cotangents, self.results.values())]
+        given, made = [ready(t) for t in self.by_target(tensors, [*self.inputs.values(), *self.params.values()])], self.room(out, self.device)
         for k, t in enumerate(given[n:]):
             self.call("context_bind_param", self.context, C.c_int32(k), C.c_void_p(t.data_ptr()))
         self.call(name, self.context, pack(given[:n]), *([pack(cots)] if cots else []), pack(made))
-        return self.by_target(made, out, back=True)
+        return self.by_target(made, out.values(), back=True)
 
     def forward(self, *inputs):
         return Compiled.apply(self, *inputs, *self.parameters())

@@ -294,8 +294,6 @@ def PNAConv(given, in_channels, out_channels, aggregators, scalers, deg, edge_di
     own = isinstance(act, str) and word.startswith("prelu")  # a name makes a module for each place, a module stands in all
     if own and act_kwargs:
         raise Unsayable("parameters of each place's own that begin with other numbers")
-    if word.startswith("prelu") and not own and pre_layers == 1:
-        raise Unsayable("one module with parameters behind the reducers only")
     return Layer("pna", "x e" if edge_dim else "x", O=out_channels, deg=deg, aggregators=reducer(given, aggregators),
                  scalers=scalers_of(scalers), towers=towers, divide_input=divide_input, pre_layers=pre_layers,
                  post_layers=post_layers, act=Word("prelu") if own else word, own_act=own, train_norm=train_norm)

@@ -317,6 +317,7 @@ def told(spec, case):
         spec.dims = g.get("widths", {})
     else:
         spec.edges = [name for name in ("edge_index", "index") if name in case["inputs"]]
+        spec.lists = dict.fromkeys(lists[1:], 1)
 
 
 def spec_of(cls, case):

@@ -761,7 +761,7 @@ static void test_words(const Tally *t)
         "rank_out", "rank_all", "readout_sort", "count_out",     "count_all",     "readout_count",
         "knn",      "select",   "permutation",  "random_schema", "source",        "target",
         "ordinal",  "has",      "fresh",        "combine",       "candidates",    "answers",
-        NULL};
+        "compose",  NULL};
     Arena *a = arena_new();
     const char *words[N_WORDS];
     uint32_t n = gnn_words(a, words, N_WORDS);

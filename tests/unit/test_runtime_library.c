@@ -210,6 +210,9 @@ static void test_null(World *w, GnnrtModel *model, GnnrtGraph *graph)
         REFUSED("graph", gnnrt_context_create(model, NULL, 0, NULL, 0, &without, &st)),
         REFUSED("handle", gnnrt_context_create(model, graph, 0, NULL, 0, NULL, &st)),
         REFUSED("context", gnnrt_context_bind_param(NULL, 0, w->W, &st)),
+        REFUSED("model", gnnrt_param_read(NULL, graph, 0, NULL, w->W, &st)),
+        REFUSED("graph", gnnrt_param_read(model, NULL, 0, NULL, w->W, &st)),
+        REFUSED("data", gnnrt_param_read(model, graph, 0, NULL, NULL, &st)),
         REFUSED("context", gnnrt_context_set_parallel(NULL, NULL, NULL, 1, &st)),
         REFUSED("n_threads", gnnrt_context_set_parallel(c, serial_for, NULL, 0, &st)),
         REFUSED("n_threads", gnnrt_context_set_parallel(c, serial_for, NULL, INT32_MAX, &st)),
@@ -269,7 +272,8 @@ static void test_numbers(World *w, GnnrtModel *model, GnnrtGraph *graph)
         check(gnnrt_graph_create(model, &bad[i], &g, &st) && !g && st.code && st.message[0], "graph %d is taken", i);
     for (int32_t i = -1; i < 2; i += 2) {
         CHECK(gnnrt_param_set(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT &&
-              gnnrt_param_get(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT);
+              gnnrt_param_get(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT &&
+              gnnrt_param_read(model, graph, i, NULL, w->W, &st) == GNNRT_BAD_ARGUMENT);
         CHECK(!gnnrt_input(model, i).name && !gnnrt_param(model, i).name && !gnnrt_result(model, i).name &&
               !gnnrt_gradient(model, 3 * i).name);
         CHECK(gnnrt_graph_count(graph, i * 1000) == -1 && !strcmp(gnnrt_code_name(i * 1000), "UNKNOWN"));
@@ -282,7 +286,8 @@ static void test_numbers(World *w, GnnrtModel *model, GnnrtGraph *graph)
           gnnrt_model_save(model, "/", &st) == GNNRT_CANNOT_WRITE);
     CHECK(!gnnrt_model_create(&tables, 0, GNNRT_BEST_CPU, &other, &st));
     CHECK(gnnrt_context_create(other, graph, 0, NULL, 0, &c, &st) == GNNRT_BAD_ARGUMENT && !c &&
-          gnnrt_workspace_bytes(other, graph, 0) == -1);
+          gnnrt_workspace_bytes(other, graph, 0) == -1 &&
+          gnnrt_param_read(other, graph, 0, NULL, w->W, &st) == GNNRT_BAD_ARGUMENT);
     gnnrt_model_free(other);
     char *aligned = memory + (64 - (uintptr_t)memory % 64);
     CHECK(gnnrt_context_create(model, graph, 0, aligned + 1, SIZE_MAX, &c, &st) == GNNRT_BAD_ARGUMENT && !c);
