@@ -228,6 +228,20 @@ def mangled_texts(box):
     print("FAIL schedule.mangled: %s" % odd if odd else "ok schedule.mangled")
 
 
+def joined(box):
+    """What has nothing in common but its rows is two kernels; a text may have it in one."""
+    model = written(box, "two.gnn", "model net(x: node[F], y: node[F]) -> (node[F], node[F]) { return sum_in(x.src), sum_in(y.src) }\n")
+    build = lambda out, *more: subprocess.run([os.path.join(BUILD, "gnnc"), "build", model, "--set", "F=8", "-o", os.path.join(box, out), *more],
+                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    build("two", "--emit=schedule")
+    t = Text(read(box, "two.schedule"))
+    groups = t.funcs[0][1]
+    groups[0][1] += groups.pop(1)[1]
+    r = build("one", "--emit=plan", write(box, "one.schedule", str(t)))
+    steps = 0 if r.returncode else read(box, "one.plan").split("program vjp")[0].count("  step ")
+    print("ok schedule.joined" if steps == 1 else "FAIL schedule.joined: %d steps of forward: %d: %s" % (steps, r.returncode, r.stdout[-300:]))
+
+
 def wrong_texts(box):
     plain = (gnnc(box, "gcn", "w", "--emit=schedule"), read(box, "w.schedule"))[1]
     for k, (old, new, code, wanted) in enumerate(WRONG):
@@ -263,6 +277,7 @@ def main():
         for k, model in enumerate(EDITED if LONG else EDITED[:6]):
             why = round_trip(box, model, "--machine=" + written(box, "drawn.machine", machine.numbers(random.Random(26 + k))))
             print("FAIL schedule.machine_%s: %s" % (model, why) if why else "ok schedule.machine_%s" % model, flush=True)
+        joined(box)
         wrong_texts(box)
         passes_off(box)
         same_kernels_elsewhere(box)
