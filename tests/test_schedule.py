@@ -167,6 +167,8 @@ WRONG = [  # (replace this, by that, exit status, what is said): of the text of 
     (r"(  group \d+ rows.*?) split", r"\1 warps 2 split", 3, "`warps 2` says nothing about a kernel of this kind"),
     (r"warps 1(\b.*\n(?:    .*\n)*?    .*copied) \d", r"warps 2\1 1", 3, "`copied 1` is not possible: the warps of a block share a leaf"),
     (r"neighbours 1", "neighbours 12", 3, "`neighbours 12` is no power of two"),
+    (r"mergers 1", "mergers 12", 3, "`mergers 12` is no power of two"),
+    (r"blocks \d+(.*) mergers 1", r"blocks 16385\1 mergers 2", 3, "the tiles of this kernel take more than private arrays hold"),
     (r"line \d+", "line 48", 3, "`line 48` is no power of two"),
     (r"second \d+", "second 0", 2, "wanted a whole number from 1 to"),
     (r"split \d", "split 2", 2, "wanted a whole number from 0 to 1, found `2`"),
