@@ -190,6 +190,7 @@ FAULTS = [
     ("passes/fuse/fuse_merge.c", "if (f->target[x] != f->target[y]) return false;", "", "schedule"),
     ("passes/fuse/fuse_merge.c", "other != GROUP_NONE && values_have(&groups[other].roots, v)", "other != GROUP_NONE && !values_have(&groups[other].roots, v)", "schedule"),
     ("passes/schedule/schedule_text.c", "s->mergers > 1 && s->blocks > 1 << SCHEDULE_MERGER_LEVELS", "s->mergers > s->blocks", "schedule"),
+    ("passes/context/context.c", "pass != PASS_autodiff && has_16_bits(m);", "pass == PASS_narrow && has_16_bits(m);", "passes"),
     ("passes/fuse/fuse_given.c", "if (f->order.data[at] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
     ("passes/group/group_order.c", "return copy && (!other || x < y);", "return x < y;", "edited"),
     ("passes/schedule/schedule_text.c", "*number_of(f, narrow, g, v, n) = *number_of(f, 1, g, v, n) = t->number[n];", "*number_of(f, narrow, g, v, n) = t->number[n];", "schedule"),
