@@ -65,7 +65,7 @@ typedef struct Table {
     const void *rows;
     uint32_t n;
 } Table;
-enum { N_TABLES = 24 };
+enum { N_TABLES = 23 };
 typedef struct ModelTables {
     RtModel model; /* complete but for `kernels`, `shim`, `driver` and `device`: a test may fill them in and run it */
     const struct ModelTables *device; /* of the plan for devices: itself where one plan serves both; NULL: none */

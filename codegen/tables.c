@@ -22,7 +22,6 @@ typedef struct Builder {
     VEC(RtStep) steps;
     VEC(RtCall) calls;
     VEC(RtGemm) products;
-    VEC(RtMove) moves;
     VEC(RtSplitDef) splits;
     VEC(RtChainDef) chains;
     VEC(RtTouch) touches;
@@ -105,7 +104,7 @@ static bool needs_rows(const Builder *b, IrId map)
             if (x->kind == PLAN_MAP_ALONG && x->along == map) return true;
         }
         for (uint32_t i = 0; i < prog->steps.n; i++)
-            if (plan_has_kernel(&prog->steps.data[i]) && prog->steps.data[i].cut == map) return true;
+            if (prog->steps.data[i].cut == map) return true;
     }
     return false;
 }
@@ -209,7 +208,6 @@ static void add_buffers(Builder *b, const PlanProgram *p)
         bool arena = x->kind == PLAN_ARENA;
         bool refers = !arena && x->kind != PLAN_SEED && x->kind != PLAN_STEP;
         RtBuffer y = {.kind = x->kind,
-                      .place = x->place,
                       .ref = refers ? index_of(x->ref) : -1,
                       .elem = x->elem,
                       .width = x->width,
@@ -303,12 +301,6 @@ static int64_t add_product(Builder *b, const PlanStep *s)
     return b->products.n - 1;
 }
 
-static int64_t add_move(Builder *b, const PlanMove *m)
-{
-    VEC_PUSH(b->arena, &b->moves, ((RtMove){m->from, m->to, count(m->rows)}));
-    return b->moves.n - 1;
-}
-
 static void add_step(Builder *b, const PlanStep *s)
 {
     RtStep x = {.kind = s->kind,
@@ -328,7 +320,6 @@ static void add_step(Builder *b, const PlanStep *s)
     switch (s->kind) {
     case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;
     case PLAN_STEP_PRODUCT: x.part = add_product(b, s); break;
-    case PLAN_STEP_COPY: x.part = add_move(b, &s->move); break;
     }
     if (s->span.source) {
         uint32_t line, col;
@@ -458,7 +449,6 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
         {"steps", &table_RtStep, b->steps.data, b->steps.n},
         {"calls", &table_RtCall, b->calls.data, b->calls.n},
         {"products", &table_RtGemm, b->products.data, b->products.n},
-        {"moves", &table_RtMove, b->moves.data, b->moves.n},
         {"splits", &table_RtSplitDef, b->splits.data, b->splits.n},
         {"chains", &table_RtChainDef, b->chains.data, b->chains.n},
         {"touches", &table_RtTouch, b->touches.data, b->touches.n},
@@ -499,7 +489,6 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .steps = b->steps.data,
                          .calls = b->calls.data,
                          .products = b->products.data,
-                         .moves = b->moves.data,
                          .splits = b->splits.data,
                          .chains = b->chains.data,
                          .touches = b->touches.data,

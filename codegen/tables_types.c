@@ -76,10 +76,9 @@ static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, is_map),
                                                 INT(RtTensorDef, map)};
 TYPE(RtTensorDef)
-static const TableField fields_RtBuffer[] = {INT(RtBuffer, kind),  INT(RtBuffer, place),         INT(RtBuffer, ref),
-                                             INT(RtBuffer, elem),  INT(RtBuffer, width),         INT(RtBuffer, slot),
-                                             STR(RtBuffer, name),  SUB(RtBuffer, rows, RtCount), INT(RtBuffer, along),
-                                             INT(RtBuffer, writer)};
+static const TableField fields_RtBuffer[] = {INT(RtBuffer, kind),          INT(RtBuffer, ref),   INT(RtBuffer, elem),
+                                             INT(RtBuffer, width),         INT(RtBuffer, slot),  STR(RtBuffer, name),
+                                             SUB(RtBuffer, rows, RtCount), INT(RtBuffer, along), INT(RtBuffer, writer)};
 TYPE(RtBuffer)
 static const TableField fields_RtSet[] = {INT(RtSet, kind), INT(RtSet, space), INT(RtSet, ref), INT(RtSet, a),
                                           INT(RtSet, b)};
@@ -118,8 +117,6 @@ static const TableField fields_RtGemm[] = {INT(RtGemm, call),
                                            SUB(RtGemm, blocks, RtCount),
                                            SUB(RtGemm, block_rows, RtCount)};
 TYPE(RtGemm)
-static const TableField fields_RtMove[] = {INT(RtMove, from), INT(RtMove, to), SUB(RtMove, rows, RtCount)};
-TYPE(RtMove)
 static const TableField fields_RtSplitDef[] = {INT(RtSplitDef, walks), INT(RtSplitDef, kernel),
                                                INT(RtSplitDef, first_arg), INT(RtSplitDef, n_args)};
 TYPE(RtSplitDef)

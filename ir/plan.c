@@ -9,7 +9,6 @@ static const char *const kind_names[] = {
     [PLAN_SEED] = "seed",     [PLAN_STEP] = "step",     [PLAN_MAP_TO] = "to",     [PLAN_MAP_ROWS] = "rows",
     [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",       [PLAN_MAP_ALONG] = "to",  [PLAN_STRIP] = "strip",
     [PLAN_STATE] = "state"};
-static const char *const place_names[] = {[PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device"};
 static const char *const block_names[] = {"blocks", "block_rows", "block_levels", "block_slots"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
@@ -115,7 +114,7 @@ static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i,
     strbuf_printf(out, "  buffer %u %s %s: [", i, kind_names[b->kind], b->name ? b->name : "");
     put_count(p, &b->rows, out);
     if (b->kind == PLAN_MAP_ROWS) strbuf_puts(out, "+1");
-    strbuf_printf(out, "][%" PRId64 "] %s%s", b->width, kir_base_name(b->elem), place_names[b->place]);
+    strbuf_printf(out, "][%" PRId64 "] %s", b->width, kir_base_name(b->elem));
     if (b->kind == PLAN_MAP_ALONG) strbuf_printf(out, ", along %s", p->module->maps.data[b->along].name);
     if (b->kind == PLAN_ARENA && b->slot != UINT32_MAX)
         strbuf_printf(out, ", slot %u, steps %u-%u", b->slot, b->first, b->last);
@@ -177,12 +176,6 @@ static void print_call(const HostPlan *p, const PlanStep *s, StrBuf *out)
     if (s->cut != IR_NONE) strbuf_printf(out, ", cut %s", p->module->maps.data[s->cut].name);
 }
 
-static void print_move(const HostPlan *p, const PlanStep *s, StrBuf *out)
-{
-    strbuf_printf(out, "copy b%u -> b%u, ", s->move.from, s->move.to);
-    put_count(p, &s->move.rows, out);
-}
-
 /* shared: sums for rows of node under edge.dst; reads b4 at edge.src of elements linearly, writes b7 at rows */
 static void print_work(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
@@ -208,8 +201,7 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     const PlanStep *s = &prog->steps.data[i];
     const PlanChain *chain = plan_chain(prog, i);
     strbuf_printf(out, "  step %u ", i);
-    if (plan_has_kernel(s)) print_call(p, s, out);
-    else print_move(p, s, out);
+    print_call(p, s, out);
     strbuf_printf(out, ": %s\n", s->label ? s->label : "");
     for (uint32_t k = 0; k < s->cost.n; k++) {
         strbuf_puts(out, "    per ");
@@ -220,7 +212,6 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
         strbuf_puts(out, "\n");
     }
     print_work(p, s, out);
-    if (!plan_has_kernel(s)) return;
     if (s->kind == PLAN_STEP_PRODUCT) print_gemm(p, &s->gemm, out);
     print_cone(&s->cone, out);
     const PlanSplit *split = plan_split(s);

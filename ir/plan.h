@@ -50,14 +50,8 @@ typedef enum {
     PLAN_STATE,   /* [blocks][width] what each block of a split row sums up to */
 } PlanBufferKind;
 /* clang-format on */
-/* Where a buffer's memory is. */
-typedef enum {
-    PLAN_HOST,
-    PLAN_DEVICE, /* of an accelerator of this process */
-} PlanPlace;
 typedef struct PlanBuffer {
     PlanBufferKind kind;
-    PlanPlace place;
     IrId ref, along;
     KirBase elem;
     PlanCount rows;
@@ -144,12 +138,6 @@ typedef struct PlanSplit {
     VEC(uint32_t) reads; /* buffers whose elements walks want, beside the maps */
 } PlanSplit;
 
-/* Rows of one buffer, as they are, to another. */
-typedef struct PlanMove {
-    uint32_t from, to; /* buffers */
-    PlanCount rows;
-} PlanMove;
-
 /* How processes that own rows of each space may share a step's work. */
 typedef enum {
     PLAN_SAME,   /* it reads and writes nothing that they share out: each does all of it */
@@ -192,7 +180,6 @@ typedef struct PlanTouch {
 typedef enum {
     PLAN_STEP_KERNEL,  /* a kernel over its iterations */
     PLAN_STEP_PRODUCT, /* a kernel that is one product: a library may do it instead */
-    PLAN_STEP_COPY,    /* move: within the process, from one place to another */
 } PlanStepKind;
 
 typedef struct PlanStep {
@@ -203,29 +190,20 @@ typedef struct PlanStep {
     PlanWork work;
     IrId over, under; /* of that work: a space and a map; or IR_NONE */
     VEC(PlanTouch) touches;
+    uint32_t kernel;   /* index into kernels */
+    uint32_t group;    /* of the fused function, which it computes or helps to compute */
+    VEC(PlanArg) args; /* one per kernel parameter */
+    PlanCount extent;  /* of the parallel loop; const 1 without one */
+    int64_t grain;     /* least iterations worth a thread */
+    IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
+    IrId nan_value;    /* graph IR value whose NaN this step would make first (for messages) */
+    PlanCone cone;
     union {
-        struct {               /* of a kernel or a product */
-            uint32_t kernel;   /* index into kernels */
-            uint32_t group;    /* of the fused function, which it computes or helps to compute */
-            VEC(PlanArg) args; /* one per kernel parameter */
-            PlanCount extent;  /* of the parallel loop; const 1 without one */
-            int64_t grain;     /* least iterations worth a thread */
-            IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
-            IrId nan_value;    /* graph IR value whose NaN this step would make first (for messages) */
-            PlanCone cone;
-            union {
-                PlanSplit *split; /* of a kernel; NULL: rows are not split */
-                PlanGemm gemm;    /* of a product */
-            };
-        };
-        PlanMove move; /* of a copy */
+        PlanSplit *split; /* of a kernel; NULL: rows are not split */
+        PlanGemm gemm;    /* of a product */
     };
 } PlanStep;
 
-static inline bool plan_has_kernel(const PlanStep *s)
-{
-    return s->kind == PLAN_STEP_KERNEL || s->kind == PLAN_STEP_PRODUCT;
-}
 static inline PlanSplit *plan_split(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL ? s->split : NULL; }
 
 /* Steps that run together, strip by strip (passes/plan/connect.c). */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 21
+#define RT_ABI_VERSION 22
 
 typedef union RtArg {
     void *p;
@@ -35,8 +35,7 @@ enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP,
        RT_BUF_STATE }; /* = PlanBufferKind */
 /* clang-format on */
-enum { RT_HOST, RT_DEVICE };                                                /* = PlanPlace */
-enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY };                     /* = PlanStepKind */
+enum { RT_STEP_KERNEL, RT_STEP_PRODUCT };                                   /* = PlanStepKind */
 enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART };                    /* = PlanWork */
 enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };                               /* = PlanAt */
 enum { RT_READS, RT_WRITES, RT_ADDS, RT_MULTIPLIES, RT_RAISES, RT_LOWERS }; /* = PlanAccess */
@@ -95,7 +94,7 @@ typedef struct RtCount { /* PlanCount */
     int64_t kind, space, value, block, max;
 } RtCount;
 typedef struct RtBuffer { /* PlanBuffer */
-    int64_t kind, place, ref, elem, width, slot, name;
+    int64_t kind, ref, elem, width, slot, name;
     RtCount rows;
     int64_t along;  /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
     int64_t writer; /* step of the program that alone writes it and may leave rows out; or -1 */
@@ -118,7 +117,7 @@ typedef struct RtCost {
     int64_t table; /* of rows of this space, read in no order; -1: streams */
 } RtCost;
 typedef struct RtStep { /* PlanStep: what all kinds have; the rest is a row of the table of its kind */
-    int64_t kind, part; /* part: index into calls, products or moves */
+    int64_t kind, part; /* part: index into calls or products */
     int64_t first_cost, n_cost;
     int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
     /* how processes share it: RT_SAME ..., a space and a map or -1, and what it reads and writes then */
@@ -139,10 +138,6 @@ typedef struct RtGemm { /* PlanGemm: a step of kind RT_STEP_PRODUCT */
     int64_t transposed_a, a, b, c, m, n, k, elem;
     RtCount rows, blocks, block_rows;
 } RtGemm;
-typedef struct RtMove { /* PlanMove: a step of kind RT_STEP_COPY */
-    int64_t from, to;
-    RtCount rows;
-} RtMove;
 typedef struct RtSplitDef { /* PlanSplit */
     int64_t walks, kernel, first_arg, n_args;
 } RtSplitDef;
@@ -226,7 +221,6 @@ typedef struct RtModel {
     const RtStep *steps;
     const RtCall *calls;
     const RtGemm *products;
-    const RtMove *moves;
     const RtSplitDef *splits;
     const RtChainDef *chains; /* of a program, by their first steps */
     const RtTouch *touches;
@@ -250,11 +244,10 @@ typedef struct RtModel {
     int64_t manifest; /* JSON text for `info` */
 } RtModel;
 
-/* The kernel that a step calls, also where it is a product; NULL: it moves rows. */
+/* The kernel that a step calls, also where it is a product. */
 static inline const RtCall *rt_step_call(const RtModel *m, const RtStep *s)
 {
-    if (s->kind == RT_STEP_KERNEL) return &m->calls[s->part];
-    return s->kind == RT_STEP_PRODUCT ? &m->calls[m->products[s->part].call] : NULL;
+    return &m->calls[s->kind == RT_STEP_PRODUCT ? m->products[s->part].call : s->part];
 }
 
 /* What an executable's main calls; a generated executable is

@@ -55,11 +55,11 @@ static bool names(const RtExec *e, int64_t step, int64_t buffer)
     const RtCall *call = rt_step_call(m, s);
     for (int64_t i = 0; i < s->n_touches; i++)
         if (m->touches[s->first_touch + i].buffer == buffer) return true;
-    for (int64_t i = 0; call && i < call->n_args; i++) {
+    for (int64_t i = 0; i < call->n_args; i++) {
         const RtStepArg *a = &m->step_args[call->first_arg + i];
         if (a->is_buffer && a->buffer == buffer) return true;
     }
-    return !call && (m->moves[s->part].from == buffer || m->moves[s->part].to == buffer);
+    return false;
 }
 
 static bool writes(const RtExec *e, int64_t step, int64_t buffer)

@@ -62,7 +62,6 @@ RtCudaWork rt_cuda_work_planned(const RtExec *e, int64_t step)
     }
     w.memory_bytes += streamed, w.cache_bytes += streamed, w.lines += streamed / LINE;
     loads += streamed / WIDEST;
-    if (!x->call) return w; /* a copy */
     const RtDeviceKernel *k = &e->model->device_kernels[x->call->kernel];
     bool split;
     double skew = longest_row(e, x->call, &split), instructions = flops / lanes * OVERHEAD + loads * PER_LOAD;

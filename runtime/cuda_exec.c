@@ -64,7 +64,6 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
     if (c->watch) RT_TRY(show_arrays(e, st));
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         RtExecStep *x = &e->steps[i];
-        if (!x->call) continue;
         assert(!x->backend && !x->cone && !x->split);
         if (x->there) continue;
         if (x->call->n_args + 3 > MAX_PARAMS)
@@ -132,12 +131,6 @@ static int start_step(const RtExec *e, const RtExecStep *x)
     const RtCudaDriver *d = &c->driver;
     if (!x->extent) return 0;
     if (x->there) return rt_cuda_product(c, e, x), 0; /* notes its own failures */
-    if (!x->call) {                                   /* a copy: see exec.c */
-        const RtMove *m = &e->model->moves[x->def->part];
-        const RtBuffer *b = &e->model->buffers[e->program->first_buffer + m->from];
-        return d->move((RtCudaPtr)(uintptr_t)e->buffers[m->to], (RtCudaPtr)(uintptr_t)e->buffers[m->from],
-                       (size_t)(x->extent * b->width * rt_elem_bytes(b->elem)), c->stream);
-    }
     const RtCudaRows *rows = rows_of(e, x);
     const RtSplitDef *split = rt_cuda_split(rows, e->model, x->call);
     RtCudaPtr parts = rows ? c->memory + (RtCudaPtr)rows->at : 0;

@@ -27,7 +27,7 @@ static const RtTouch *read_of(const RtModel *m, const RtProgram *p, const RtStep
 static bool takes(const RtModel *m, const RtProgram *p, const RtStep *s, int64_t tensor)
 {
     const RtCall *call = rt_step_call(m, s);
-    for (int64_t k = 0; call && k < call->n_args; k++) {
+    for (int64_t k = 0; k < call->n_args; k++) {
         const RtStepArg *a = &m->step_args[call->first_arg + k];
         const RtBuffer *b = a->is_buffer ? &m->buffers[p->first_buffer + a->buffer] : NULL;
         if (b && b->kind == RT_BUF_TENSOR && b->ref == tensor) return true;

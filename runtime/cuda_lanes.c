@@ -36,14 +36,14 @@ static void touch_args(const RtExec *e, Touched *t, int64_t first, int64_t n)
 
 static const RtSplitDef *split_of(const RtModel *m, const RtCall *call)
 {
-    return call && call->split >= 0 ? &m->splits[call->split] : NULL;
+    return call->split >= 0 ? &m->splits[call->split] : NULL;
 }
 
 /* What a step touches at most. */
 static int64_t most_touched(const RtModel *m, const RtCall *call)
 {
     const RtSplitDef *split = split_of(m, call);
-    return call ? call->n_args + (split ? split->n_args : 0) : 2;
+    return call->n_args + (split ? split->n_args : 0);
 }
 
 static RtCode find_touched(const RtExec *e, Touched *t, RtStatus *st)
@@ -54,12 +54,10 @@ static RtCode find_touched(const RtExec *e, Touched *t, RtStatus *st)
     RT_TRY(rt_alloc(&t->first, n + 1, sizeof *t->first, "steps of a device", st));
     RT_TRY(rt_alloc(&t->bytes, most, sizeof *t->bytes, "steps of a device", st));
     for (int64_t i = 0; i < n; i++) {
-        const RtStep *s = e->steps[i].def;
-        const RtCall *call = rt_step_call(m, s);
+        const RtCall *call = rt_step_call(m, e->steps[i].def);
         const RtSplitDef *split = split_of(m, call);
         t->first[i] = t->n;
-        if (call) touch_args(e, t, call->first_arg, call->n_args);
-        else touch(e, t, m->moves[s->part].from, false), touch(e, t, m->moves[s->part].to, true);
+        touch_args(e, t, call->first_arg, call->n_args);
         if (split) touch_args(e, t, split->first_arg, split->n_args);
     }
     t->first[n] = t->n;

@@ -194,7 +194,7 @@ static const RtChainDef *chain_of(const RtModel *m, const RtProgram *p, int64_t 
         const RtChainDef *c = &m->chains[p->first_chain + i];
         for (int64_t s = c->first; s < c->first + c->n; s++) {
             const RtCall *call = rt_step_call(m, &m->steps[p->first_step + s]);
-            for (int64_t k = 0; call && k < call->n_args; k++) {
+            for (int64_t k = 0; k < call->n_args; k++) {
                 const RtStepArg *a = &m->step_args[call->first_arg + k];
                 if (a->is_buffer && a->buffer == buffer) return c;
             }

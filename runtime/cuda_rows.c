@@ -19,7 +19,7 @@ static bool is_redrawn(const RtModel *m)
 /* The map by whose rows the call goes, one iteration a row; -1: none. */
 static int64_t map_of(const RtModel *m, const RtGraph *g, const RtCall *call)
 {
-    bool by_rows = call && call->cut >= 0 && call->extent.kind == RT_COUNT_SPACE &&
+    bool by_rows = call->cut >= 0 && call->extent.kind == RT_COUNT_SPACE &&
                    call->extent.space == m->maps[call->cut].to && g->maps[call->cut].rows &&
                    m->device_kernels[call->kernel].binding == RT_BIND_THREADS;
     return by_rows ? call->cut : -1;

@@ -582,8 +582,8 @@ static int64_t count_params(int64_t kernel)
     for (int64_t p = 0; p < m->n_programs; p++)
         for (int64_t i = 0; i < m->programs[p].n_steps; i++) {
             const RtCall *c = rt_step_call(m, &m->steps[m->programs[p].first_step + i]);
-            if (c && c->kernel == kernel) return c->n_args + 3;
-            const RtSplitDef *s = c && c->split >= 0 ? &m->splits[c->split] : NULL;
+            if (c->kernel == kernel) return c->n_args + 3;
+            const RtSplitDef *s = c->split >= 0 ? &m->splits[c->split] : NULL;
             if (s && s->kernel == kernel) return s->n_args + 3;
         }
     return -1;

@@ -140,20 +140,10 @@ static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
                                 : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
 }
 
-enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 4096 /* rows */ };
-
-static void copy_rows(const RtArg *args, int64_t lo, int64_t hi)
-{
-    int64_t bytes = args[COPY_ROW_BYTES].i;
-    memcpy((char *)args[COPY_TO].p + lo * bytes, (const char *)args[COPY_FROM].p + lo * bytes,
-           (size_t)((hi - lo) * bytes));
-}
-
 /* How many arguments the step takes at most, whether its kernel or a library computes it. Those of a chain lie side by side. */
 static int64_t step_args(const RtExec *e, int64_t i)
 {
-    const RtCall *c = rt_step_call(e->model, step_def(e, i));
-    int64_t n = c ? c->n_args : COPY_N_ARGS;
+    int64_t n = rt_step_call(e->model, step_def(e, i))->n_args;
     return n > RT_GEMM_N_ARGS || rt_step_chain(e, i) ? n : RT_GEMM_N_ARGS;
 }
 
@@ -166,8 +156,8 @@ static RtRows step_rows(const RtExec *e, int64_t i)
 /* Finds the rows that the step's iterations compute. */
 static void find_rows(const RtExec *e, RtExecStep *x)
 {
-    int64_t cut = x->call && !x->backend ? x->call->cut : -1, to = cut < 0 ? -1 : e->model->maps[cut].to;
-    x->block = x->call && !x->backend && x->call->extent.kind == RT_COUNT_BLOCKS ? x->call->extent.block : 1;
+    int64_t cut = x->backend ? -1 : x->call->cut, to = cut < 0 ? -1 : e->model->maps[cut].to;
+    x->block = !x->backend && x->call->extent.kind == RT_COUNT_BLOCKS ? x->call->extent.block : 1;
     x->n_rows = to < 0 ? 0 : rt_rows(e->graph, to, RT_OWNED);
     x->rows = cut >= 0 && x->call->extent.space == to ? e->graph->maps[cut].rows : NULL;
     x->cone = NULL;
@@ -208,7 +198,7 @@ static int64_t most_bounds(const RtExec *e)
 static void cut_step(RtExec *e, RtExecStep *x)
 {
     int64_t n = x->extent, worth = n;
-    int64_t grain = x->backend ? 1 : x->call ? x->call->grain : COPY_GRAIN;
+    int64_t grain = x->backend ? 1 : x->call->grain;
     RtWeight *weight = rt_step_weight;
     const void *of = x;
     if (x->chain) {
@@ -242,9 +232,8 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->self.p = x;
     x->backend = false;
     x->there = g && e->options.gemm->on_device ? g : NULL;
-    x->extent = x->call ? rt_count_value(e->graph, &x->call->extent, step_rows(e, i))
-                        : rt_count_value(e->graph, &e->model->moves[x->def->part].rows, RT_READ);
-    x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
+    x->extent = rt_count_value(e->graph, &x->call->extent, step_rows(e, i));
+    x->fn = rt_exec_kernel(e, x->call->kernel);
     if (g && !x->there) use_backend(e, g, x);
     if (!x->fn && e->model->kernels)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label), "build with --cpu generic",
@@ -298,7 +287,7 @@ static RtCode make_steps(RtExec *e, RtStatus *st)
 
 static void *buffer_pointer(RtExec *e, const RtBuffer *b)
 {
-    assert(b->place == RT_HOST && !e->options.device); /* check_places refused all others */
+    assert(!e->options.device);
     const RtMapData *maps = e->graph->maps;
     int64_t tensor;
     switch (b->kind) {
@@ -342,14 +331,6 @@ static void *arg_buffer(const RtExec *e, const RtExecStep *x, int64_t buffer)
     return own ? own : e->buffers[buffer];
 }
 
-static void fill_copy_args(RtExec *e, const RtMove *m, RtArg *args)
-{
-    const RtBuffer *b = &e->model->buffers[e->program->first_buffer + m->from];
-    args[COPY_FROM].p = e->buffers[m->from];
-    args[COPY_TO].p = e->buffers[m->to];
-    args[COPY_ROW_BYTES].i = b->width * rt_elem_bytes(b->elem);
-}
-
 /* What a count means that a kernel is given: rows that it computes; elements that it reads may be more than are owned. */
 static RtRows count_rows_of(const RtExec *e, int64_t i, const RtCount *c)
 {
@@ -362,8 +343,7 @@ static void fill_args(RtExec *e)
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtExecStep *x = &e->steps[i];
         if (x->backend) fill_gemm_args(e, &e->model->products[x->def->part], x->args);
-        else if (!x->call) fill_copy_args(e, &e->model->moves[x->def->part], x->args);
-        for (int64_t k = 0; x->call && !x->backend && k < x->call->n_args; k++) {
+        for (int64_t k = 0; !x->backend && k < x->call->n_args; k++) {
             const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
             if (a->is_buffer) x->args[k].p = arg_buffer(e, x, a->buffer);
             else x->args[k].i = rt_count_value(e->graph, &a->count, count_rows_of(e, i, &a->count));
@@ -438,24 +418,9 @@ static int64_t count_cotangents(const RtModel *m, const RtProgram *p)
     return n;
 }
 
-/* All memory is of the host. */
-static RtCode check_places(const RtExec *e, RtStatus *st)
-{
-    const RtProgram *p = e->program;
-    for (int64_t i = 0; i < p->n_buffers; i++) {
-        const RtBuffer *b = &e->model->buffers[p->first_buffer + i];
-        if (b->place != RT_HOST)
-            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL,
-                           "buffer %lld `%s` is on a device, wanted host memory", (long long)i,
-                           rt_string(e->model, b->name));
-    }
-    return RT_OK;
-}
-
 static RtCode exec_setup(RtExec *e, RtStatus *st)
 {
     const RtProgram *p = e->program;
-    RT_TRY(check_places(e, st));
     e->n_cotangents = count_cotangents(e->model, p);
     RT_TRY(rt_alloc(&e->steps, p->n_steps, sizeof *e->steps, "a context", st));
     RT_TRY(rt_alloc(&e->tensors, e->model->n_tensors, sizeof *e->tensors, "a context", st));

@@ -60,7 +60,7 @@ typedef struct RtLaunch { /* of a kernel on a device */
    chunks of all, or a chain for those of a strip. */
 typedef struct RtExecStep {
     const RtStep *def;
-    const RtCall *call; /* NULL: of a copy */
+    const RtCall *call;
     RtKernelFn fn;
     RtArg *args;
     int64_t extent, block; /* iterations; rows of one, where they are blocks of rows */

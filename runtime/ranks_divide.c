@@ -678,7 +678,7 @@ void rt_divided_bind(RtAcross *a, RtDivided *d)
     for (int64_t i = d->step + 1; i < a->e->program->n_steps && s->work == RT_TOTALS; i++) {
         const RtCall *c = rt_step_call(a->e->model, across_def(a, i));
         bool tree = false;
-        for (int64_t k = 0; c && k < c->n_args; k++) {
+        for (int64_t k = 0; k < c->n_args; k++) {
             const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
             for (int64_t n = 0; n < d->n_results; n++) tree |= arg->is_buffer && arg->buffer == d->results[n];
         }

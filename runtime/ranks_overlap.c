@@ -222,7 +222,7 @@ static void mark_writes(const Marks *m, const Transit *x)
 static bool by_rows(const RtAcross *a, const RtStep *s, const RtExecStep *x)
 {
     if ((s->work != RT_EACH && s->work != RT_SUMS) || !a->r->spaces[s->over].shared || x->split) return false;
-    const RtCount *c = x->call ? &x->call->extent : &a->e->model->moves[s->part].rows;
+    const RtCount *c = &x->call->extent;
     return c->space == s->over && (c->kind == RT_COUNT_SPACE || (c->kind == RT_COUNT_BLOCKS && c->max == INT64_MAX));
 }
 
@@ -266,7 +266,7 @@ static RtCode order_step(RtAcross *a, RtOverlap *o, int64_t step, RtStatus *st)
         any |= t->begin == step || (t->finish == step && !t->sent);
     }
     if (!any || !x->extent || !by_rows(a, s, x)) return RT_OK;
-    m.rows = rt_rows(a->e->graph, s->over, x->call ? a->rows[step] : RT_READ); /* copies are of all rows */
+    m.rows = rt_rows(a->e->graph, s->over, a->rows[step]);
     assert(m.rows <= x->extent * x->block);
     RT_TRY(rt_alloc(&m.of, x->extent, 1, what, st));
     RtCode code = RT_OK;

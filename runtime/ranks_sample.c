@@ -75,7 +75,7 @@ bool rt_sample_trains(const RtAcross *a, int64_t step)
         const RtTouch *t = across_touch(a, step, i);
         if (!t->writes && across_buffer(a, t->buffer)->kind != RT_BUF_TENSOR) return true;
     }
-    for (int64_t i = 0; c && i < c->n_args; i++) {
+    for (int64_t i = 0; i < c->n_args; i++) {
         const RtStepArg *arg = &m->step_args[c->first_arg + i];
         if (!arg->is_buffer || across_buffer(a, arg->buffer)->rows.kind != RT_COUNT_CONST) continue;
         const RtBuffer *b = across_buffer(a, arg->buffer); /* of one row */

@@ -151,7 +151,7 @@ RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **out, RtStatus *st)
     const RtExecStep *x = &e->steps[step];
     rt_split_free(*out);
     *out = NULL;
-    if (!x->call || x->call->split < 0 || !x->rows) return RT_OK;
+    if (x->call->split < 0 || !x->rows) return RT_OK;
     const RtSplitDef *def = &e->model->splits[x->call->split];
     int64_t least = least_of(e, x->rows, x->extent), n = find_rows(x, least, NULL);
     RtKernelFn fn = rt_exec_kernel(e, def->kernel);

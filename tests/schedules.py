@@ -28,7 +28,7 @@ NUMBERS = {  # what they may be, by word
     "split": lambda rng: rng.randint(0, 1), "together": lambda rng: rng.randint(1, 9), "neighbours": lambda rng: 1 << rng.randint(0, 5), "merged": lambda rng: 1 << rng.randint(0, 4), "folded": lambda rng: rng.randint(0, 1),
     "piece": lambda rng: rng.randint(1, 16), "line": lambda rng: rng.choice([32, 64, 256]),
     "walk": lambda rng: rng.randint(0, 40), "beside": lambda rng: rng.randint(1, 8), "strip": lambda rng: rng.randint(1, 200),
-    "blocks": lambda rng: rng.randint(1, 64), "warps": lambda rng: rng.randint(1, 20), "far": lambda rng: rng.randint(0, 1), "elements": lambda rng: rng.randint(1, 6), "stream": lambda rng: rng.choice([0, 64, 5000]), "unroll": lambda rng: rng.randint(0, 16), "ahead": lambda rng: rng.choice([0, 1, 16, 200]), "woven": lambda rng: rng.choice([0, 12, 30, 64])}
+    "blocks": lambda rng: rng.randint(1, 64), "warps": lambda rng: rng.randint(1, 20), "mergers": lambda rng: 1 << rng.randint(0, 5), "far": lambda rng: rng.randint(0, 1), "elements": lambda rng: rng.randint(1, 6), "stream": lambda rng: rng.choice([0, 64, 5000]), "unroll": lambda rng: rng.randint(0, 16), "ahead": lambda rng: rng.choice([0, 1, 16, 200]), "woven": lambda rng: rng.choice([0, 12, 30, 64])}
 
 
 def number(rng, line):

@@ -214,6 +214,7 @@ for name in ("fuse", "schedule", "lower", "memplan"):
     r = box.run(*toy_ir, "--after=" + name)
     box.report("gnnc_ir_after_" + name, r.rc or "# after " + name not in r.out and r.out[:200])
 box.refuses("gnnc_ir_without_autodiff", toy_ir + ["--run=simplify", "--after=lower"], 1, "E0616", "grad", "autodiff")
+box.refuses("gnnc_ir_narrow_too_early", [box.gnnc, "ir", "toy.gnn", "--set", "F=32,C=16", "--store=f16", "--run=narrow,table,autodiff"], 1, "E0616", "16 bits", "autodiff")
 
 # ---- gnnc: folders that contradict themselves ---------------------------------------------------------------
 

@@ -178,7 +178,7 @@ def format_differs():
     return sorted(set(re.findall(r"^(\S+?:\d+):.*clang-format-violations", out, re.M)))
 
 
-MACHINE_WORDS = {"LANE", "LANES", "LINE", "REGISTERS", "CACHE", "VECTOR", "VECTORS", "L1", "L2", "L3", "DRAM", "THREAD", "THREADS", "RATE", "RATES",
+MACHINE_WORDS = {"LANE", "LANES", "LINE", "REGISTERS", "CACHE", "VECTOR", "VECTORS", "L1", "L2", "L3", "DRAM", "THREAD", "THREADS", "WARP", "WARPS", "RATE", "RATES",
                  "AHEAD", "FLIGHT", "BYTE", "BYTES"}
 
 
@@ -196,7 +196,8 @@ def machine_numbers(text):
 def machines_are_in_the_table():
     """Passes read numbers of a machine from its table, and its rates in one file."""
     old = ["enum { MAX_CHAIN = 100, LANES = 16 };", "enum { A = 2, STRIP_BYTES = 128 << 10 };", "enum { PRODUCT_KEPT = 40 << 10 /* bytes */ };",
-           "enum { FLOPS_PER_BYTE = 4 };", "static const double DOT_RATE = 4, X = 1;", "while (count * inner < 16) {}", "    s->row_strip = 64;"]
+           "enum { FLOPS_PER_BYTE = 4 };", "static const double DOT_RATE = 4, X = 1;", "while (count * inner < 16) {}", "    s->row_strip = 64;",
+           "enum { MOST_LEVELS = 63, TREE_WARPS = 32 };"]
     wrong = ["%s is not noticed" % x for x in old if not list(machine_numbers(x))]
     rates = re.findall(r"^RATE\((\w+)", read("passes/context/machine.def"), re.M)
     for path in tracked("passes/*.c passes/*.h"):
@@ -264,6 +265,17 @@ def layers_of_elaboration():
     return wrong if arrows else ["there are no objects of frontend/"]
 
 
+def rooms_of_the_front_end():
+    """docs/design.md has each file of frontend/ in one room."""
+    table = read("docs/design.md").split("## Rooms of the front end")[1].split("\n\n`frontend/sema.h`")[0]
+    named = re.findall(r"`([\w*]+\.[cly])`", table)
+    wrong = ["there is no frontend/" + x for x in named if not tracked("frontend/" + x)]
+    for path in tracked("frontend/*.c frontend/*.l frontend/*.y"):
+        rooms = [x for x in named if re.fullmatch(x.replace(".", r"\.").replace("*", ".*"), os.path.basename(path))]
+        wrong += ["%s stands in the rooms of the front end %d times" % (path, len(rooms))] if len(rooms) != 1 else []
+    return wrong
+
+
 def paths_that_are_named():
     """Comments and pages name files that exist: but for generated ones, patterns in capitals and what an example adds."""
     there, wrong = set(tracked(".")) | {"frontend/parse.h"}, []
@@ -327,6 +339,7 @@ def runtime_without_asserts():
 
 report("house.include_arrows", include_arrows())
 report("house.rooms_of_passes", rooms_of_passes())
+report("house.rooms_of_the_front_end", rooms_of_the_front_end())
 report("house.paths_that_are_named", paths_that_are_named())
 report("house.circles_of_passes", circles_of_passes())
 report("house.layers_of_elaboration", layers_of_elaboration())

@@ -167,6 +167,8 @@ WRONG = [  # (replace this, by that, exit status, what is said): of the text of 
     (r"(  group \d+ rows.*?) split", r"\1 warps 2 split", 3, "`warps 2` says nothing about a kernel of this kind"),
     (r"warps 1(\b.*\n(?:    .*\n)*?    .*copied) \d", r"warps 2\1 1", 3, "`copied 1` is not possible: the warps of a block share a leaf"),
     (r"neighbours 1", "neighbours 12", 3, "`neighbours 12` is no power of two"),
+    (r"mergers 1", "mergers 12", 3, "`mergers 12` is no power of two"),
+    (r"blocks \d+(.*) mergers 1", r"blocks 16385\1 mergers 2", 3, "the tiles of this kernel take more than private arrays hold"),
     (r"line \d+", "line 48", 3, "`line 48` is no power of two"),
     (r"second \d+", "second 0", 2, "wanted a whole number from 1 to"),
     (r"split \d", "split 2", 2, "wanted a whole number from 0 to 1, found `2`"),
@@ -228,6 +230,20 @@ def mangled_texts(box):
     print("FAIL schedule.mangled: %s" % odd if odd else "ok schedule.mangled")
 
 
+def joined(box):
+    """What has nothing in common but its rows is two kernels; a text may have it in one."""
+    model = written(box, "two.gnn", "model net(x: node[F], y: node[F]) -> (node[F], node[F]) { return sum_in(x.src), sum_in(y.src) }\n")
+    build = lambda out, *more: subprocess.run([os.path.join(BUILD, "gnnc"), "build", model, "--set", "F=8", "-o", os.path.join(box, out), *more],
+                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    build("two", "--emit=schedule")
+    t = Text(read(box, "two.schedule"))
+    groups = t.funcs[0][1]
+    groups[0][1] += groups.pop(1)[1]
+    r = build("one", "--emit=plan", write(box, "one.schedule", str(t)))
+    steps = 0 if r.returncode else read(box, "one.plan").split("program vjp")[0].count("  step ")
+    print("ok schedule.joined" if steps == 1 else "FAIL schedule.joined: %d steps of forward: %d: %s" % (steps, r.returncode, r.stdout[-300:]))
+
+
 def wrong_texts(box):
     plain = (gnnc(box, "gcn", "w", "--emit=schedule"), read(box, "w.schedule"))[1]
     for k, (old, new, code, wanted) in enumerate(WRONG):
@@ -263,6 +279,7 @@ def main():
         for k, model in enumerate(EDITED if LONG else EDITED[:6]):
             why = round_trip(box, model, "--machine=" + written(box, "drawn.machine", machine.numbers(random.Random(26 + k))))
             print("FAIL schedule.machine_%s: %s" % (model, why) if why else "ok schedule.machine_%s" % model, flush=True)
+        joined(box)
         wrong_texts(box)
         passes_off(box)
         same_kernels_elsewhere(box)

@@ -94,14 +94,28 @@ static const IrOp *find_grad(const IrModule *m)
     return NULL;
 }
 
+static bool has_16_bits(const IrModule *m)
+{
+    for (uint32_t i = 0; i < m->funcs.n; i++)
+        for (uint32_t v = 0; v < m->funcs.data[i]->ops.n; v++)
+            if (ir_dtype_is_16_bits(m->funcs.data[i]->ops.data[v].type.dtype)) return true;
+    return false;
+}
+
+/* 16 bits are only rounded to and cast back while a `grad` is left, since no cotangent has them: a pass that moved such a
+   cast behind a gather would leave autodiff a sum of 16 bits. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
 {
     ICE_UNLESS(pass < N_PASSES);
-    const IrOp *grad = pass_infos[pass].refuses_grad ? find_grad(m) : NULL;
-    if (!grad) return true;
-    Diag *d = diag_error(ctx->diags, E0616, grad->span, "pass '%s' was given a `grad`, which only autodiff removes",
-                         pass_infos[pass].name);
-    diag_help(ctx->diags, d, "put autodiff before it: --run=autodiff,...");
+    const PassInfo *info = &pass_infos[pass];
+    const IrOp *grad = find_grad(m);
+    bool narrow = grad && !info->refuses_grad && pass != PASS_autodiff && has_16_bits(m);
+    if (!grad || (!info->refuses_grad && !narrow)) return true;
+    Diag *d = diag_error(ctx->diags, E0616, grad->span, "pass '%s' was given a `grad`%s, which only autodiff removes",
+                         info->name, narrow ? " beside values of 16 bits" : "");
+    diag_help(ctx->diags, d,
+              narrow ? "put it before narrow, or behind autodiff: --run=...,narrow,autodiff"
+                     : "put autodiff before it: --run=autodiff,...");
     return false;
 }
 

@@ -60,6 +60,8 @@ static inline int64_t machine_shared_room(const Machine *m, int64_t warps)
 {
     return m->own_bytes * (warps < m->warps / 4 ? 2 * warps : m->warps / 2);
 }
+/* Warps of a block that keep enough registers each: half of those that there may be. */
+static inline int64_t machine_full_warps(const Machine *m) { return m->warps > 1 ? m->warps / 2 : 1; }
 static inline int64_t machine_strip_room(const Machine *m) { return m->l2_bytes / 8; }
 static inline int64_t machine_longest_strip_room(const Machine *m) { return m->l2_bytes / 2; }
 /* Rows of a strip of a sum over all rows: few enough that the widest panel stays in the first cache beside the other

@@ -107,13 +107,14 @@ PassContext pass_context(Arena *stage, Diags *diags);
 
 /* Option --run=a,b. False with E0612 for an unknown name. */
 bool pass_option_run(PassContext *ctx, const char *list);
-/* Option --without=a,b. False with E0612, or E0616 for a pass that cannot be switched off. */
+/* Option --disable=a,b. False with E0612, or E0616 for a pass that cannot be switched off. */
 bool pass_option_disable(PassContext *ctx, const char *list);
 /* N_PASSES if there is none of that name; with E0612. */
 PassId pass_find(const char *name);
 PassId pass_find_or_error(PassContext *ctx, const char *name);
 
-/* False, with E0616, if the pass refuses a `grad` and m has one. lower_module asks for PASS_fuse, behind which the
+/* False, with E0616, if m has a `grad` and the pass refuses it, or m has values of 16 bits as well and the pass is not
+   autodiff. lower_module asks for PASS_fuse, behind which the
    others stand. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 

@@ -147,9 +147,11 @@ typedef struct Merge {
     GroupReads *reads; /* by group */
     IrValues *readers; /* by value: groups that read it, and some that no longer do; some twice */
     bool *listed;      /* by group: scratch, false between walks */
-    const FuseTies *ties;
-    bool early; /* what sums over several maps are put together in waits for the end */
-    bool given; /* whatever a text puts together, if it pays or not */
+    bool early;        /* what sums over several maps are put together in waits for the end */
+    bool given;        /* what a form or a text puts together is tried, if it pays or not */
+    const IrId *label; /* given, by value: values with the same label are to share a kernel; `none`: with no other */
+    IrId none;
+    IrValues *with; /* by label: values that have it */
 } Merge;
 
 static void find_reads(Merge *m, uint32_t g)
@@ -220,18 +222,35 @@ static void find_near(Merge *m, uint32_t g, IrValues *out)
     end_list(m, g, out);
 }
 
+/* Groups with a root that has the label of a root of g. */
+static void find_given(Merge *m, uint32_t g, IrValues *out)
+{
+    const Group *groups = m->f->groups.data;
+    out->n = 0;
+    for (uint32_t i = 0; i < groups[g].roots.n; i++) {
+        IrId label = m->label[groups[g].roots.data[i]];
+        for (uint32_t k = 0; label != m->none && k < m->with[label].n; k++) {
+            IrId v = m->with[label].data[k];
+            uint32_t other = m->f->group_of.data[v];
+            if (other != GROUP_NONE && values_have(&groups[other].roots, v)) list_group(m, other, out);
+        }
+    }
+    end_list(m, g, out);
+}
+
 /* Pairs of groups that are near: the second each one in turn, the first those near it. *try may put a and b together. */
 static bool try_pairs(Merge *m, bool (*try)(Merge *m, uint32_t a, uint32_t b))
 {
+    void (*find)(Merge *, uint32_t, IrValues *) = m->given ? find_given : find_near;
     bool changed = false;
     IrValues near = {0};
     for (uint32_t b = 0; b < m->f->groups.n; b++) {
-        if (!m->f->groups.data[b].dead) find_near(m, b, &near);
+        if (!m->f->groups.data[b].dead) find(m, b, &near);
         for (uint32_t k = 0; k < near.n && !m->f->groups.data[b].dead; k++) {
             uint32_t a = near.data[k];
             if (m->f->groups.data[a].dead || !try(m, a, b)) continue;
             changed = true;
-            find_near(m, b, &near);
+            find(m, b, &near);
             for (k = 0; k < near.n && near.data[k] <= a;) k++;
             k--;
         }
@@ -560,41 +579,22 @@ static bool try_beside(Merge *m, uint32_t e)
     return false;
 }
 
-/* Groups that live, ascending. */
-static void list_live(const Merge *m, IrValues *live)
+static bool try_given(Merge *m, uint32_t a, uint32_t b)
 {
-    live->n = 0;
-    for (uint32_t g = 0; g < m->f->groups.n; g++)
-        if (!m->f->groups.data[g].dead) VEC_PUSH(m->ctx->stage, live, g);
+    return try_stage(m, a, b) || (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
 }
 
-/* Some form that is wanted ties them together. */
-static bool are_tied(const Merge *m, uint32_t a, uint32_t b)
+/* What a form ties together, or a text has in one group: of so many labels. */
+static void merge_given(Merge *m, const IrId *label, uint32_t n_labels, IrId none)
 {
-    const IrValues *x = &m->f->groups.data[a].roots, *y = &m->f->groups.data[b].roots;
-    for (uint32_t i = 0; i < x->n; i++)
-        for (uint32_t k = 0; k < y->n; k++)
-            if (m->ties->tie[x->data[i]] != IR_NONE && m->ties->tie[x->data[i]] == m->ties->tie[y->data[k]])
-                return true;
-    return false;
-}
-
-/* What else a text puts together, or first of all what a form ties together. */
-static void merge_given(Merge *m, bool tied)
-{
-    IrValues live = {0};
-    m->given = true;
-    for (bool changed = true; changed;) {
-        changed = false;
-        list_live(m, &live);
-        for (uint32_t i = 0; i < live.n; i++)
-            for (uint32_t k = 0; k < live.n && !m->f->groups.data[live.data[i]].dead; k++) {
-                uint32_t a = live.data[k], b = live.data[i];
-                if (a == b || (tied && !are_tied(m, a, b))) continue;
-                changed |= try_stage(m, a, b) ||
-                           (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
-            }
+    m->label = label, m->none = none;
+    m->with = ARENA_ARRAY(m->ctx->stage, IrValues, n_labels);
+    for (IrId v = 0; v < m->f->f->ops.n; v++) {
+        ICE_UNLESS(label[v] == none || label[v] < n_labels);
+        if (label[v] != none) VEC_PUSH(m->ctx->stage, &m->with[label[v]], v);
     }
+    m->given = true;
+    while (try_pairs(m, try_given)) {}
     m->given = false;
 }
 
@@ -623,8 +623,7 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
         if (!f->groups.data[g].dead) find_reads(&m, g);
     FuseTies ties;
     fuse_find_ties(f, ctx->stage, &ties);
-    m.ties = &ties;
-    if (ties.any) merge_given(&m, true);
+    if (ties.any) merge_given(&m, ties.tie, f->f->ops.n, IR_NONE);
     m.early = true;
     while (try_pairs(&m, try_rows)) {}
     m.early = false;
@@ -635,5 +634,5 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
         for (uint32_t e = f->groups.n; e-- > 0;) changed |= try_blocks(&m, e) || try_beside(&m, e);
     }
     try_pairs(&m, try_sums);
-    if (f->text) merge_given(&m, false);
+    if (f->text) merge_given(&m, f->target, f->text->groups.n + 1, 0);
 }

@@ -146,8 +146,7 @@ unsigned env_width(const Env *e);                   /* lanes of the vector; 1: t
 Env env_only(const Env *e, const IrType *t);        /* with those dims of the vector that t has */
 unsigned env_lanes(const Env *e, const IrType *t);  /* of a value of type t: over those dims, packed */
 unsigned env_active(const Env *e, const IrType *t); /* how many of them count */
-static inline bool env_is_vector(const Env *e, const IrType *t) { return env_lanes(e, t) > 1; }
-void env_vector(Env *e, const VecRun *run); /* the vector runs along these, all lanes count */
+void env_vector(Env *e, const VecRun *run);         /* the vector runs along these, all lanes count */
 /* inner was a copy of outer: what runs along outer's vector as `from` is `to` there. */
 void env_rename(Env *inner, const Env *outer, IrId from, IrId to);
 /* A value of type `from` in all lanes of e; a scalar stays one. */
@@ -157,9 +156,8 @@ KirId lanes_spread(Lower *l, KirId x, const IrType *from, const Env *e);
 bool lanes_widen(const Lower *l, const IrType *t, unsigned most, Env *e, unsigned *first);
 /* How far apart in memory the lanes of a row-major value are, if it is one distance. */
 bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
-int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e); /* from the first lane to the last active one */
-KirId lanes_offsets(Lower *l, const IrType *t, const Env *e);       /* of each from the first: an i64 vector */
-KirId lanes_any(Lower *l, KirId yes);                               /* i1: of some lane */
+KirId lanes_offsets(Lower *l, const IrType *t, const Env *e); /* of each from the first: an i64 vector */
+KirId lanes_any(Lower *l, KirId yes);                         /* i1: of some lane */
 KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *e);
 
 KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env);

@@ -152,18 +152,6 @@ static int64_t dim_stride(const Lower *l, const IrType *t, IrId dim)
     return step;
 }
 
-int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e)
-{
-    int64_t reach = 0;
-    Env own = env_only(e, t);
-    unsigned below = 1;
-    for (unsigned i = 0; i < own.n_vec; below *= own.vec[i++].count) {
-        unsigned count = i + 1 < own.n_vec ? own.vec[i].count : (own.active + below - 1) / below;
-        reach += (count - 1) * dim_stride(l, t, own.vec[i].dim);
-    }
-    return reach;
-}
-
 /* Of the lanes of own, as many inner dims as lie at one distance; *lanes: of these. */
 static unsigned even_dims(const Lower *l, const IrType *t, const Env *own, int64_t *stride, unsigned *lanes)
 {

@@ -12,7 +12,6 @@
 typedef struct Rank {
     const IrOp *op;
     KirType key;             /* of one element */
-    IrType halves;           /* of a row of both buffers: [2][width] */
     uint32_t keys, elements; /* buffers [2][width][count]: what is compared, and whose it is */
     KirId count, total;      /* elements of the space; of a half */
     KirId base;              /* of the feature in a half */

@@ -44,21 +44,17 @@ KirId tree_merge(Lower *l, const TreeMerging *x)
     return level;
 }
 
-enum {
-    MOST_LEVELS = 63,
-    TREE_WARPS = 32,
-    TREE_LEVELS = 14 /* of at most 2^14 blocks: in f64 32 warps have 60 KiB for them */
-};
+enum { MOST_LEVELS = 63 };
 
 typedef struct Tree {
     const IrOp *op;
     uint32_t partials, out;
     int64_t width;
     KirId n_blocks, n_rows;
-    unsigned lanes, neighbours;
+    unsigned lanes, neighbours, mergers;
     int64_t first_level; /* of those that tree_merge counts from 0 */
     KirId array;         /* private, [levels][lanes] */
-    KirId subtrees;      /* KIR_NONE, or shared by warps, [TREE_WARPS][lanes]: sums of a subtree of each */
+    KirId subtrees;      /* KIR_NONE, or shared by warps, [mergers][lanes]: sums of a subtree of each */
 } Tree;
 typedef struct Branch { /* n sums from `first` on: of blocks, or of warps' subtrees */
     KirId first, n;
@@ -205,11 +201,11 @@ static void tree_columns(Lower *l, Tree *t, const Branch *b, KirId i, KirId warp
 static void tree_by_warps(Lower *l, Tree *t, KirId i)
 {
     Emit *e = &l->e;
-    KirId zero = emit_index(e, 0), one = emit_index(e, 1), n_warps = emit_index(e, TREE_WARPS);
+    KirId zero = emit_index(e, 0), one = emit_index(e, 1), n_warps = emit_index(e, t->mergers);
     KirType elem = kir_type(kir_base_of(t->op->type.dtype), 1);
-    t->subtrees = emit_ins(e, (KirIns){.op = KIR_alloc, .type = elem, .i = TREE_WARPS * t->lanes, .shared = true});
+    t->subtrees = emit_ins(e, (KirIns){.op = KIR_alloc, .type = elem, .i = t->mergers * t->lanes, .shared = true});
     KirId warp = emit_for(e, zero, n_warps, 1, KIR_WARP, NULL);
-    tree_array(l, t, TREE_LEVELS + 1);
+    tree_array(l, t, SCHEDULE_MERGER_LEVELS + 1);
     KirId log2 = emit_var(e, "log2", zero), reached = emit_var(e, "reached", n_warps);
     emit_loop(e);
     emit_break_if(e, emit_op2(e, KIR_le, t->n_blocks, reached));
@@ -241,12 +237,14 @@ void lower_tree(LowerFunc *lf, uint32_t g, IrId v, uint32_t partials)
               .out = plan_value_buffer(lf, v),
               .lanes = (unsigned)s->merged,
               .neighbours = (unsigned)s->neighbours,
+              .mergers = (unsigned)group_tile_of(&l)->mergers,
               .subtrees = KIR_NONE};
     t.width = ir_type_width(lf->f->m, &t.op->type);
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
     PlanCount n_blocks = blocks_count(lf->f, g, PLAN_BLOCKS);
-    bool by_warps = l.s.warps > 1 && n_blocks.max <= 1 << TREE_LEVELS;
+    bool by_warps = t.mergers > 1;
+    ICE_UNLESS(!by_warps || n_blocks.max <= 1 << SCHEDULE_MERGER_LEVELS);
     t.n_blocks = lower_count(&l, n_blocks);
     if (t.op->op == IR_OP_reduce_max || t.op->op == IR_OP_reduce_min)
         t.n_rows = lower_count(&l, plan_count(lf->f->m, group->space));

@@ -9,6 +9,8 @@
      cone       which rows of a kernel later ones need
      connect    which steps run together, strip by strip
      memplan    arena buffers to slots
+     touch      which rows of which buffers each step reads and writes, for those who share its work
+     audit      what the finished plan computes is what the functions say
    It decides nothing itself. */
 #include "passes/pipeline/pipeline.h"
 #include "base/ice.h"

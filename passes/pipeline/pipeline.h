@@ -14,10 +14,10 @@ IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m);
 /* One graph pass with its checks, dumps and timing. */
 IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
 
-/* The kernel stage: fuse, schedule, lower, cone, connect, memplan. From a verified module without `grad` to kernels and
+/* The kernel stage (kernels.c has its passes in one column). From a verified module without `grad` to kernels and
    the host plan, one program per function. NULL with a diagnostic in ctx->diags (E0616, or E0618 where ctx->budget is
    too small, or E0506 where ctx->schedule does not fit). m is unchanged; the plan lives in ctx->stage and refers to a
-   clone of m. Honours ctx->disabled for fuse, schedule and memplan. */
+   clone of m. Honours ctx->disabled. */
 HostPlan *lower_module(PassContext *ctx, const IrModule *m);
 /* The same for another machine (ctx->machine), with the bits of `first`, a plan of m: each sum has the form that it has
    there. NULL without a diagnostic where this machine's kernels cannot have these forms. */

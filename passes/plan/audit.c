@@ -415,8 +415,7 @@ static bool check_reads(Audit *x, uint32_t s)
 static bool check_step(Audit *x, uint32_t s)
 {
     const PlanStep *step = &x->p->steps.data[s];
-    if (!plan_has_kernel(step) || step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n)
-        return audit_fail(x, s, "has no kernel");
+    if (step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n) return audit_fail(x, s, "has no kernel");
     for (unsigned v = 0; v < PLAN_N_VARIANTS; v++) {
         const KirKernel *k = x->plan->kernels.data[step->kernel].variants[v];
         if (k && !check_args(x, s, k, step->args.data, step->args.n, false)) return false;

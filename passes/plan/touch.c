@@ -151,14 +151,6 @@ static void touch_step(const Touch *t, PlanStep *s)
 {
     s->work = PLAN_SAME;
     s->over = s->under = IR_NONE;
-    if (!plan_has_kernel(s)) { /* rows of one buffer to another */
-        if (s->move.rows.kind != PLAN_COUNT) return;
-        s->work = PLAN_EACH;
-        s->over = s->move.rows.space;
-        add(t, s, (PlanTouch){s->move.from, PLAN_READS, PLAN_AT_ROW, IR_NONE, PLAN_ANYHOW});
-        add(t, s, (PlanTouch){s->move.to, PLAN_WRITES, PLAN_AT_ROW, IR_NONE, PLAN_ANYHOW});
-        return;
-    }
     const Group *g = &t->f->groups.data[s->group];
     s->work = work_of(s, g);
     s->over = g->space == IR_UNIT ? IR_NONE : g->space;

@@ -18,8 +18,8 @@
 typedef struct Keys {
     PassContext *ctx;
     Rewrite r;
-    Facts *facts;   /* [values] */
-    uint32_t *uses; /* [values] operands and results */
+    Facts *facts;         /* [values] */
+    const uint32_t *uses; /* as rewrite_uses */
     const bool *pinned;
     /* Of the sums that are looked at: */
     IrId dim, key, map; /* key: IR_NONE until one is found */
@@ -215,20 +215,11 @@ static IrId summed(Keys *k, IrId v, int i)
     return irb_reduce(b, IR_OP_reduce_sum, k->map, x, 0);
 }
 
-static void count_uses(Keys *k)
-{
-    const IrFunc *f = k->r.old;
-    k->uses = ARENA_ARRAY(k->ctx->stage, uint32_t, f->ops.n + 1);
-    for (IrId v = 0; v < f->ops.n; v++)
-        for (uint32_t i = 0; i < op_of(k, v)->n_args; i++) k->uses[op_of(k, v)->args[i]]++;
-    for (uint32_t i = 0; i < f->results.n; i++) k->uses[f->results.data[i].value]++;
-}
-
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Keys k = {.ctx = ctx, .r = rewrite_begin(m, old), .pinned = rewrite_pinned(ctx->stage, old)};
     k.facts = ARENA_ARRAY(ctx->stage, Facts, old->ops.n + 1);
-    count_uses(&k);
+    k.uses = rewrite_uses(ctx->stage, old);
     for (IrId v = 0; v < old->ops.n; v++) {
         const IrOp *op = op_of(&k, v);
         k.facts[v] = facts_of(m, old, op, k.facts);

@@ -60,8 +60,8 @@ typedef struct Plan {
 typedef struct Work {
     PassContext *ctx;
     Rewrite r;
-    Facts *facts;   /* [values] */
-    uint32_t *uses; /* [values] operands and results */
+    Facts *facts;         /* [values] */
+    const uint32_t *uses; /* as rewrite_uses */
     const bool *pinned;
     VEC(Pairs) pairs;
     Plan *plans; /* [values] */
@@ -542,13 +542,9 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
     Work k = {.ctx = ctx, .r = rewrite_begin(m, old), .pinned = rewrite_pinned(ctx->stage, old)};
     uint32_t n = old->ops.n + 1;
     k.facts = ARENA_ARRAY(ctx->stage, Facts, n);
-    k.uses = ARENA_ARRAY(ctx->stage, uint32_t, n);
+    k.uses = rewrite_uses(ctx->stage, old);
     k.plans = ARENA_ARRAY(ctx->stage, Plan, n);
-    for (IrId v = 0; v < old->ops.n; v++) {
-        k.facts[v] = facts_of(m, old, op_of(&k, v), k.facts);
-        for (uint32_t i = 0; i < op_of(&k, v)->n_args; i++) k.uses[op_of(&k, v)->args[i]]++;
-    }
-    for (uint32_t i = 0; i < old->results.n; i++) k.uses[old->results.data[i].value]++;
+    for (IrId v = 0; v < old->ops.n; v++) k.facts[v] = facts_of(m, old, op_of(&k, v), k.facts);
     find_pairs(&k);
     plan(&k);
     for (uint32_t i = 0; i < k.pairs.n; i++) {

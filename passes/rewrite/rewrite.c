@@ -67,6 +67,15 @@ const bool *rewrite_live(Arena *a, const IrModule *m, const IrFunc *f, const boo
     return live;
 }
 
+const uint32_t *rewrite_uses(Arena *a, const IrFunc *f)
+{
+    uint32_t *uses = ARENA_ARRAY(a, uint32_t, f->ops.n + 1);
+    for (IrId v = 0; v < f->ops.n; v++)
+        for (uint32_t k = 0; k < f->ops.data[v].n_args; k++) uses[f->ops.data[v].args[k]]++;
+    for (uint32_t i = 0; i < f->results.n; i++) uses[f->results.data[i].value] += 2;
+    return uses;
+}
+
 bool *rewrite_pinned(Arena *a, const IrFunc *f)
 {
     bool *pinned = NULL;

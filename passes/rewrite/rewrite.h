@@ -33,6 +33,8 @@ IrFunc *rewrite_end(Rewrite *r);
 void rewrite_reach(const IrModule *m, const IrFunc *f, bool *wanted, const bool *given);
 /* [f->ops.n] the results, the arguments, which are the function's contract, and what they depend on. */
 const bool *rewrite_live(Arena *a, const IrModule *m, const IrFunc *f, const bool *given);
+/* [f->ops.n] how many operands each value is. A result counts as two: it is wanted whole whatever else reads it. */
+const uint32_t *rewrite_uses(Arena *a, const IrFunc *f);
 
 /* [old->ops.n] the variables of f's grads; NULL without a grad. They are values of their own:
    merged with an equal value, or read through, they would have other uses and so other gradients.

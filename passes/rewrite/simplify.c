@@ -136,20 +136,11 @@ static void remark_fired(PassContext *ctx, const Simplify *s)
             pass_remark(ctx, PASS_simplify, true, (Span){0}, "%s: %u times", rules[k].name, s->n_fired[k]);
 }
 
-static const uint32_t *count_uses(const IrModule *m, const IrFunc *f)
-{
-    uint32_t *n = ARENA_ARRAY(m->arena, uint32_t, f->ops.n + 1);
-    for (IrId v = 0; v < f->ops.n; v++)
-        for (uint32_t k = 0; k < f->ops.data[v].n_args; k++) n[f->ops.data[v].args[k]]++;
-    for (uint32_t i = 0; i < f->results.n; i++) n[f->results.data[i].value] += 2;
-    return n;
-}
-
 static IrFunc *simplify_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     const bool *pinned = rewrite_pinned(ctx->stage, old);
-    const uint32_t *n_uses = count_uses(m, old);
+    const uint32_t *uses = rewrite_uses(ctx->stage, old);
     Simplify s = {.b = r.b, .has_grad = pinned != NULL};
     for (IrId v = 0; v < old->ops.n; v++) {
         IrOp op = rewrite_op(&r, v);
@@ -159,7 +150,7 @@ static IrFunc *simplify_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         } else {
             r.map[v] = simplify_add(&s, op);
         }
-        s.shared.data[r.map[v]] |= n_uses[v] > 1;
+        s.shared.data[r.map[v]] |= uses[v] > 1;
     }
     remark_fired(ctx, &s);
     return rewrite_end(&r);

@@ -21,16 +21,16 @@ enum { PRODUCT_BLOCK = 96 };
 enum { MOST_WRITTEN = 384 };
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
 enum { TILES_BEFORE = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
-/* Of a leaf that warps read together: strips, rows of one, and warps: of a block of more each has too few registers. */
-enum { LEAST_STRIPS = 4, LEAST_STRIP = 16, LEAST_READERS = 16, MOST_READERS = 32 };
+/* Of a leaf that warps read together: strips, rows of one, and warps. */
+enum { LEAST_STRIPS = 4, LEAST_STRIP = 16, LEAST_READERS = 16 };
 enum { LEAST_TILES = 16 };  /* of a product over all rows, as many as its threads are at least */
 enum { LEAST_DEALT = 4 };   /* vectors of a row that is read by whole vectors, whose lanes are handed out */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_TOGETHER = 8 }; /* sums of a walk */
 enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
 enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones hardware foresees */
-/* sums of blocks, where there are as many as a GPU has: loads that are on their way together */
-enum { NEIGHBOURS = 8 };
+/* sums of blocks, where there are as many as a GPU has: loads that are on their way together, and warps */
+enum { NEIGHBOURS = 8, MOST_MERGERS = 32 };
 enum { RANKED_ROWS = 16 }; /* that are worth a thread */
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
@@ -215,6 +215,7 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
                   .beside = map_tile(f),
                   .along_rows = 1,
                   .warps = 1,
+                  .mergers = 1,
                   .merged = 1,
                   .neighbours = 1,
                   .elements = 1};
@@ -443,14 +444,17 @@ static void share_leaves(const FusedFunc *f, uint32_t index)
             if (!s->strip) s->vectors = outer ? panel_of(f, &fused_op(f, g->roots.data[i])->type, s, MOST_PANEL) : 1;
             if (!narrow) tiles += tiles_of(f, g->roots.data[i], s);
         }
-    int64_t warps = equal_shares(tiles, most), readers = equal_shares(tiles, most < MOST_READERS ? most : MOST_READERS);
+    int64_t warps = equal_shares(tiles, most), full = machine_full_warps(f->machine),
+            readers = equal_shares(tiles, full);
     if (readers < LEAST_READERS && LEAST_READERS <= most) readers = LEAST_READERS;
     int64_t strip = shared_strip(f, g, readers);
     if (strip < ORDER_LEAF) warps = readers;
     if (warps == 1) warps = 2; /* of which one has none: the sums wait in registers all the same */
+    int64_t mergers = f->tiles->group[0][index].blocks > 1 << SCHEDULE_MERGER_LEVELS ? 1 : MOST_MERGERS;
+    while (mergers > full) mergers /= 2;
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         Schedule *all = &f->tiles->group[narrow][index];
-        all->warps = warps, all->strip = strip;
+        all->warps = warps, all->strip = strip, all->mergers = mergers;
         for (uint32_t i = 0; i < g->roots.n; i++) {
             Schedule *s = &f->tiles->value[narrow][index][i];
             s->copied = s->far = 0;

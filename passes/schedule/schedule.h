@@ -1,4 +1,4 @@
-/* How each group runs on a CPU: lanes of vectors, tiles in registers, blocks of rows, distances. The pass chooses these
+/* How each group runs: lanes of vectors, tiles in registers, blocks of rows, distances. The pass chooses these
    numbers, or takes them from a text; lower and the passes on kernel IR read them. */
 #pragma once
 #include "passes/group/group.h"
@@ -21,6 +21,9 @@ typedef struct Tiles {
        [1] than in [0] */
     bool *narrow;
 } Tiles;
+
+/* Levels of the tree of blocks' sums that warps can merge together: 2^14 blocks, for which 32 warps have 60 KiB in f64. */
+enum { SCHEDULE_MERGER_LEVELS = 14 };
 
 /* The tile of a root or an inner value of group g. */
 Schedule *value_tile(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v);

@@ -100,7 +100,8 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     case TILE_walk:
     case TILE_beside: return group_is_staged(f, g);
     case TILE_strip: return g->kind == GROUP_BLOCKS && !g->inner.n && f->tiles->group[0][index].strip;
-    case TILE_blocks: return g->kind == GROUP_BLOCKS;
+    case TILE_blocks:
+    case TILE_mergers: return g->kind == GROUP_BLOCKS;
     case TILE_warps: return g->kind == GROUP_BLOCKS && !g->inner.n;
     case TILE_unroll:
     case TILE_folded: return has_dims_sum(f, g);
@@ -377,7 +378,7 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
     if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16)
         return "is too many: a product in private arrays takes 16 rows together at most";
     bool power = n == TILE_lanes || n == TILE_staged || n == TILE_along_rows || n == TILE_merged ||
-                 n == TILE_neighbours || n == TILE_line;
+                 n == TILE_neighbours || n == TILE_mergers || n == TILE_line;
     if (power && x & (x - 1)) return "is no power of two";
     if (n == TILE_along_rows && x > 1 && g->kind == GROUP_MAP && !rows_fit(f, index))
         return "is not possible: some value cannot be computed for several rows at once";
@@ -406,12 +407,13 @@ static bool apply_numbers(FusedFunc *f, uint32_t g, IrId v, const TileText *t, u
     return true;
 }
 
-/* Private arrays of a product's tile and of a panel, which numbers make that are each legal. */
+/* Private arrays of a product's tile, of a panel and of merging warps, which numbers make that are each legal. */
 static bool arrays_fit(const FusedFunc *f, uint32_t index, unsigned narrow)
 {
     const Group *g = &f->groups.data[index];
     const Schedule *s = &f->tiles->group[narrow][index];
     int64_t all = 0;
+    if (g->kind == GROUP_BLOCKS && s->mergers > 1 && s->blocks > 1 << SCHEDULE_MERGER_LEVELS) return false;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
         const Schedule *own = value_tile(f, narrow, index, v);

@@ -191,6 +191,9 @@ FAULTS = [
     ("passes/lower/lower_nearest.c", "    VEC_PUSH(l->arena, &l->step->cost, cost);\n", "    (void)cost;\n", "lower_cases"),
     # schedules as text
     ("passes/fuse/fuse_merge.c", "if (f->target[x] != f->target[y]) return false;", "", "schedule"),
+    ("passes/fuse/fuse_merge.c", "other != GROUP_NONE && values_have(&groups[other].roots, v)", "other != GROUP_NONE && !values_have(&groups[other].roots, v)", "schedule"),
+    ("passes/schedule/schedule_text.c", "s->mergers > 1 && s->blocks > 1 << SCHEDULE_MERGER_LEVELS", "s->mergers > s->blocks", "schedule"),
+    ("passes/context/context.c", "pass != PASS_autodiff && has_16_bits(m);", "pass == PASS_narrow && has_16_bits(m);", "passes"),
     ("passes/fuse/fuse_given.c", "if (f->order.data[at] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
     ("passes/group/group_order.c", "return copy && (!other || x < y);", "return x < y;", "edited"),
     ("passes/schedule/schedule_text.c", "*number_of(f, narrow, g, v, n) = *number_of(f, 1, g, v, n) = t->number[n];", "*number_of(f, narrow, g, v, n) = t->number[n];", "schedule"),
@@ -257,7 +260,7 @@ FAULTS = [
     ("codegen/manifest.c", "cuda_manifest(o->device ? o->device->plan : plan, ", "cuda_manifest(plan, ", "build"),
     ("driver/cmd_build.c", ".quick = opt_has(&s->opt, OPT_QUICK)", ".quick = false", "build"),
     ("passes/fuse/fuse_choice.c", "if (c->ties.between[v] || (c->again", "if ((c->again", "machines"),
-    ("passes/fuse/fuse_merge.c", "    if (ties.any) merge_given(&m, true);\n", "", "machines"),
+    ("passes/fuse/fuse_merge.c", "    if (ties.any) merge_given(&m, ties.tie, f->f->ops.n, IR_NONE);\n", "", "machines"),
     ("passes/pipeline/kernels.c", "    ctx->forms = first;\n", "", "cuda machines"),
     ("runtime/exec.c", "e->model = o->device ? o->device->model : m;", "e->model = m;", "cuda"),
     ("codegen/cuda/shim.cc", "if (outer->of != loop) outer->of = loop, outer->turns = 0;", "", "cuda_watch"),

@@ -153,6 +153,7 @@ typedef struct Program {
     const char *text; /* of the language, and what results depend on (GNN_BY_..) */
     unsigned by;
     const IrModule *m, *plain, *passed; /* as written; after autodiff alone; after all graph passes */
+    uint32_t from;                      /* the first of these in pass_pipeline */
     HostPlan *plan;
     const ModelTables *tables;
     IrId n_widths; /* dims that the inputs have: the first of m */
@@ -322,7 +323,8 @@ static inline bool program_of_text(Arena *a, Program *p, Diags *d)
     return true;
 }
 
-/* A fifth of those in f32 keep what `narrow` finds in 16 bits. The oracle rounds where they do: the casts are part of the program. */
+/* A fifth of those in f32 keep what `narrow` finds in 16 bits. The oracle rounds where they do: the casts are part of the program.
+   The passes that stand before `narrow` are given no 16 bits, and such a program goes without them. */
 static inline void program_narrow(Arena *a, Program *p, Diags *d)
 {
     uint64_t draw = program_hash(p->seed ^ 0x16);
@@ -332,6 +334,7 @@ static inline void program_narrow(Arena *a, Program *p, Diags *d)
     ctx->store = draw % 2 ? IR_F16 : IR_BF16, ctx->store_least = 2;
     ctx->store_weights = draw / 2 % 2;
     p->m = pass_run_one(ctx, PASS_narrow, p->m);
+    while (pass_pipeline[p->from++] != PASS_narrow) {}
 }
 
 /* The plan of p->m. NULL, or what went wrong. held: with the pass hoist. */
@@ -345,6 +348,7 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
     program_disable(ctx, seed);
     if (p->machine) ctx->machine = p->machine, ctx->disabled[PASS_fuse] = ctx->disabled[PASS_schedule] = false;
+    if (p->from) ctx->run = pass_pipeline + p->from, ctx->n_run = n_pass_pipeline - p->from;
     if (p->apart) ctx->disabled[PASS_memplan] = ctx->disabled[PASS_cone] = ctx->disabled[PASS_connect] = true;
     ctx->disabled[PASS_hoist] |= !held;
     /* rows are short: else none has more */

@@ -81,6 +81,16 @@ static const char grad_text[] = "module m\n"
                                 "  return g = %2\n"
                                 "}\n";
 
+static const char narrow_text[] = "module m\n"
+                                  "tensor w : input [] f32\n"
+                                  "func f(w = @w) {\n"
+                                  "  %0 = arg 0 : [] f32\n"
+                                  "  %1 = cast %0 : [] f16\n"
+                                  "  %2 = cast %1 : [] f32\n"
+                                  "  %3 = grad %2, %0 : [] f32\n"
+                                  "  return g = %3\n"
+                                  "}\n";
+
 static const IrModule *parse(Arena *a, const char *text, Diags *d)
 {
     Source *source = ARENA_NEW(a, Source);
@@ -112,6 +122,9 @@ static void test_needs(Arena *a)
         CHECK(!pass_ready(&ctx, PASS_fuse, m) && d.list.data[0]->code == E0616);
         const IrModule *done = pass_run_pipeline(&ctx, m);
         CHECK(done && pass_ready(&ctx, PASS_fuse, done));
+        const IrModule *narrow = parse(a, narrow_text, &d);
+        CHECK(narrow && pass_ready(&ctx, PASS_autodiff, narrow) && !pass_ready(&ctx, PASS_table, narrow));
+        check(strstr(d.list.data[d.list.n - 1]->text, "16 bits") != NULL, "%s", d.list.data[d.list.n - 1]->text);
         for (PassId p = 0; p < N_PASSES; p++) {
             bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_pairs || p == PASS_keys ||
                          p == PASS_table || p == PASS_stack || p == PASS_parts || p == PASS_autodiff ||

@@ -11,7 +11,7 @@
 enum { NODES = 1000, EDGES = 6000, STRIP = 96, LEAST = 300 };
 enum { UNIT, NODE, EDGE };
 enum { T_X, T_W, T_MASK, N_TENSORS };
-enum { B_X, B_W, B_ROWS, B_LIST, B_SUM, B_OUT, B_STATE, B_COPY, N_BUFFERS };
+enum { B_X, B_W, B_ROWS, B_LIST, B_SUM, B_OUT, B_STATE, N_BUFFERS };
 enum { K_SUM, K_ADD, K_PARTS, N_KERNELS };
 /* clang-format off */
 #define SPACE(s) {.kind = RT_COUNT_SPACE, .space = (s)}
@@ -61,8 +61,7 @@ static void add_rows(const RtArg *a, int64_t lo, int64_t hi)
         ((float *)a[2].p)[v] = 2 * ((const float *)a[0].p)[v] + ((const float *)a[1].p)[v];
 }
 
-/* ---- the model: sum_rows, add_rows, and a copy of the result
-   -------------------------------------------------------- */
+/* ---- the model: sum_rows and add_rows ------------------------------------------------------------------------------ */
 
 static const char names[] = "forward";
 static const RtSpace spaces[] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}};
@@ -89,18 +88,16 @@ static const RtCall calls[] = {
      .split = -1,
      .extent = SPACE(NODE)}};
 static const RtSplitDef splits[] = {{.walks = 1, .kernel = K_PARTS, .first_arg = 7, .n_args = 9}};
-static const RtMove moves[] = {{B_OUT, B_COPY, SPACE(NODE)}};
 static const RtSet sets[] = {{RT_SET_MASK, NODE, T_MASK, -1, -1}};
-static const RtSlot slots[] = {{4, 0, 2, SPACE(NODE)}};
+static const RtSlot slots[] = {{4, 0, 1, SPACE(NODE)}};
 static const RtChainDef chains[] = {{0, 2, STRIP}};
-static const RtResultDef results[] = {{.space = NODE, .dtype = RT_F32, .width = 1, .tensor = -1},
-                                      {.space = NODE, .dtype = RT_F32, .width = 1, .tensor = -1}};
+static const RtResultDef results[] = {{.space = NODE, .dtype = RT_F32, .width = 1, .tensor = -1}};
 static const RtKernelFn kernels[RT_N_VARIANTS * N_KERNELS] = {sum_rows, add_rows, sum_parts};
 
 typedef struct Model {
     RtModel rt;
     RtBuffer buffers[N_BUFFERS];
-    RtStep steps[3];
+    RtStep steps[2];
     RtProgram program;
 } Model;
 
@@ -113,14 +110,12 @@ static void make_model(Model *m, bool chained)
         {.kind = RT_BUF_MAP_LIST, .elem = RT_K_I32, .width = 1, .rows = SPACE(EDGE), .writer = -1},
         {.kind = chained ? RT_BUF_STRIP : RT_BUF_ARENA, .elem = RT_K_F32, .width = 1, .rows = SPACE(NODE), .writer = 0},
         {.kind = RT_BUF_RESULT, .elem = RT_K_F32, .width = 1, .rows = SPACE(NODE), .writer = -1},
-        {.kind = RT_BUF_STATE, .elem = RT_K_F32, .width = 1, .rows = {.kind = RT_COUNT_SPLIT}, .writer = -1},
-        {.kind = RT_BUF_RESULT, .ref = 1, .elem = RT_K_F32, .width = 1, .rows = SPACE(NODE), .writer = -1}};
-    const RtStep steps[] = {
-        {.kind = RT_STEP_KERNEL, .part = 0}, {.kind = RT_STEP_KERNEL, .part = 1}, {.kind = RT_STEP_COPY, .part = 0}};
+        {.kind = RT_BUF_STATE, .elem = RT_K_F32, .width = 1, .rows = {.kind = RT_COUNT_SPLIT}, .writer = -1}};
+    const RtStep steps[] = {{.kind = RT_STEP_KERNEL, .part = 0}, {.kind = RT_STEP_KERNEL, .part = 1}};
     memcpy(m->buffers, buffers, sizeof buffers);
     memcpy(m->steps, steps, sizeof steps);
     m->program = (RtProgram){
-        .n_buffers = N_BUFFERS, .n_slots = 1, .n_steps = 3, .n_results = 2, .n_sets = 1, .n_chains = chained};
+        .n_buffers = N_BUFFERS, .n_slots = 1, .n_steps = 2, .n_results = 1, .n_sets = 1, .n_chains = chained};
     m->rt = (RtModel){.abi_version = RT_ABI_VERSION,
                       .n_spaces = 3,
                       .n_maps = 1,
@@ -136,7 +131,6 @@ static void make_model(Model *m, bool chained)
                       .slots = slots,
                       .steps = m->steps,
                       .calls = calls,
-                      .moves = moves,
                       .splits = splits,
                       .chains = chains,
                       .step_args = args,
@@ -191,16 +185,14 @@ static void check_result(const RtExec *e, World *w, const Way *way)
     for (int64_t v = 0; v < n && way->left_out; v++) sum[v] = w->mask[v] ? sum[v] : 0;
     add_rows((RtArg[]){{.p = sum}, {.p = w->x}, {.p = want}}, 0, n);
     for (int64_t v = 0; v < n; v++) {
-        const float *a = e->results[0], *b = e->results[1];
-        check(!memcmp(&a[v], &want[v], 4) && !memcmp(&b[v], &want[v], 4), "row %lld is %g, copied %g, wanted %g",
-              (long long)v, (double)a[v], (double)b[v], (double)want[v]);
+        const float *a = e->results[0];
+        check(!memcmp(&a[v], &want[v], 4), "row %lld is %g, wanted %g", (long long)v, (double)a[v], (double)want[v]);
     }
     const RtExecStep *x = &e->steps[0];
     check((x->chain != NULL) == way->chained && (x->cone != NULL) == way->left_out && (x->split != NULL) == way->shared,
           "chain %d, rows left out %d, shared %d", x->chain != NULL, x->cone != NULL, x->split != NULL);
     int64_t shared = x->split ? rt_split_count(x->split) : 0;
     check(shared == (!way->shared ? 0 : way->left_out ? 1 : 2), "%lld rows are shared", (long long)shared);
-    CHECK(!e->steps[2].call && !e->steps[2].chain);
 }
 
 /* On one graph, and then as batches are run: on another with fewer rows, whose long rows are elsewhere. */
@@ -253,25 +245,9 @@ static void test_ways(void)
     }
 }
 
-/* ---- places
-   ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows that are only read ---------------------------------------------------------------------------------- */
 
-static void test_places(void)
-{
-    static World w;
-    Model m;
-    RtStatus st = {0};
-    RtExec *e = NULL;
-    check_begin();
-    make_model(&m, false);
-    fill_world(&w, &m.rt, NODES, EDGES, 500);
-    m.buffers[B_SUM].place = RT_DEVICE;
-    CHECK(rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){0}, &e, &st) == RT_E_MODEL_PLACE && !e);
-    check(strstr(st.message, "device") != NULL, "%s", st.message);
-    check_end("runtime_steps: what is not in the host's memory is refused");
-}
-
-/* Rows behind those that are owned have memory and are copied; steps compute none of them. */
+/* Rows behind those that are owned have memory; steps compute none of them. */
 static void test_read_rows(void)
 {
     static World w;
@@ -288,16 +264,15 @@ static void test_read_rows(void)
         if (check(!rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){.cone = RT_CONE_OFF}, &e, &st) &&
                       !rt_exec_own_results(e, &st),
                   "%s", st.message)) {
-            CHECK(e->steps[0].extent == NODES - READ && e->steps[1].extent == NODES - READ &&
-                  e->steps[2].extent == NODES);
+            CHECK(e->steps[0].extent == NODES - READ && e->steps[1].extent == NODES - READ);
             CHECK(e->arena_bytes >= NODES * 4);
             e->tensors[T_X] = w.x, e->tensors[T_W] = w.w, e->tensors[T_MASK] = w.mask;
             for (int64_t v = 0; v < NODES; v++) ((float *)e->results[0])[v] = kept;
             CHECK(!rt_exec_bind(e, &st));
             rt_exec_run(e, 0, 0);
-            const float *out = e->results[0], *copy = e->results[1];
-            CHECK(out[NODES - READ - 1] != kept && copy[0] != kept);
-            for (int64_t v = NODES - READ; v < NODES; v++) CHECK(out[v] == kept && copy[v] == kept);
+            const float *out = e->results[0];
+            CHECK(out[NODES - READ - 1] != kept);
+            for (int64_t v = NODES - READ; v < NODES; v++) CHECK(out[v] == kept);
         }
         rt_exec_free(e);
     }
@@ -309,6 +284,5 @@ int main(void)
 {
     test_ways();
     test_read_rows();
-    test_places();
     return check_done();
 }
