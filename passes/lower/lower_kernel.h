@@ -165,6 +165,7 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value);
 
 KirId point_eval(Lower *l, IrId v, KirId row, const Env *env);           /* lane count: 1 or env_lanes of its type */
 KirId point_full(Lower *l, IrId v, KirId row, const Env *env);           /* in all lanes of env; or a scalar */
+KirId point_image(Lower *l, IrId map, KirId element);                    /* the row that the map leads to */
 KirId point_map(Lower *l, const IrOp *op, const KirId *args);            /* lower_map.c: pointwise arithmetic */
 KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
 KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature); /* vectors or scalars */

@@ -163,7 +163,7 @@ static KirId implied_image(Lower *l, const IrGraph *g, IrId map, KirId row)
 }
 
 /* An element that a list gave has its image in an array of the list's order, which is read one after another. */
-static KirId load_image(Lower *l, IrId map, KirId element)
+KirId point_image(Lower *l, IrId map, KirId element)
 {
     uint32_t to = UINT32_MAX;
     KirId row = element;
@@ -185,7 +185,7 @@ static KirId eval_mapped(Lower *l, const IrOp *op, KirId row)
 {
     const IrMap *map = &l->f->m->maps.data[op->attr.map];
     if (!map->partial) return emit_int(&l->e, kir_type(KIR_I1, 1), 1);
-    return emit_op2(&l->e, KIR_le, emit_index(&l->e, 0), load_image(l, op->attr.map, row));
+    return emit_op2(&l->e, KIR_le, emit_index(&l->e, 0), point_image(l, op->attr.map, row));
 }
 
 /* Through a partial map: 0 where there is no image; the operand is computed only where there is one. */
@@ -209,7 +209,7 @@ static KirId eval_gather(Lower *l, const IrOp *op, KirId row, const Env *env)
         if (l->images.data[i].map == op->attr.map && l->images.data[i].row == row)
             return point_eval(l, op->args[0], l->images.data[i].image, env);
     if (map->to == IR_UNIT && !map->partial) return point_eval(l, op->args[0], KIR_NONE, env);
-    KirId image = load_image(l, op->attr.map, row);
+    KirId image = point_image(l, op->attr.map, row);
     if (map->partial) return eval_partial(l, op, image, env);
     return point_eval(l, op->args[0], image, env);
 }

@@ -5,6 +5,7 @@
          for tiles of rows
            acc = 0; for k: acc[row][vector] += x[row][k] * w[k][vector]
            what follows from the sums; stores
+   Where each row chooses its weight and rows that choose one lie side by side, tiles of one weight have a loop of their own.
    Products of one group run one after the other in a tile. What is computed from one of them is stored before the next
    one takes the registers. Where several are wanted together, or much is computed from them (a cell of a recurrent
    network), the sums wait in private arrays, and what follows is written for one row, in a loop. Never reorders a sum. */
@@ -106,12 +107,73 @@ static void sum_by_elements(Lower *l, const Product *x, const DimLoop *loops, Ir
     for (int64_t i = whole; i < size; i++) take(l, x, loops, last, ix_const(i));
 }
 
+static void sum(Lower *l, const Product *x)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n_dims = reduced_dims(l->f->f, x->op, dims);
+    bool streamed = n_dims && is_streamed(l, x, dims[n_dims - 1]);
+    int64_t each = n_dims ? tile_of_product(l, x)->elements : 1;
+    DimLoop loops = dim_loops_open(l, dims, n_dims - (streamed || each > 1));
+    if (streamed) sum_streamed(l, x, &loops, dims[n_dims - 1]);
+    else if (each > 1) sum_by_elements(l, x, &loops, dims[n_dims - 1], each);
+    else take(l, x, &loops, IR_NONE, ix_const(0));
+    dim_loops_close(l, &loops);
+}
+
+/* ---- a matrix for each key ---------------------------------------------------------------------------------- */
+
+static bool is_known(const Lower *l, IrId map, KirId row)
+{
+    for (uint32_t i = 0; i < l->images.n; i++)
+        if (l->images.data[i].map == map && l->images.data[i].row == row) return true;
+    return false;
+}
+
+/* The map by which rows choose their matrix, where rows that choose one lie side by side; IR_NONE. In a walk over the rows
+   of one key that is known. */
+static IrId key_of(const Lower *l, const Product *x)
+{
+    if (x->p[0].row == x->p[x->n - 1].row) return IR_NONE;
+    for (uint32_t k = 0; k < x->op->n_args; k++) {
+        IrId v = x->op->args[k];
+        const IrOp *op = fused_op(l->f, v);
+        if (op->op != IR_OP_gather || op->type.n_dims < 2 || l->f->group_of.data[v] != GROUP_NONE) continue;
+        const IrMap *map = &l->f->m->maps.data[op->attr.map];
+        bool chosen = map->sorted && !map->partial && map->to != IR_UNIT;
+        if (chosen && !is_known(l, op->attr.map, x->p[0].row)) return op->attr.map;
+    }
+    return IR_NONE;
+}
+
+/* Of a tile whose rows all choose one matrix each element of it is loaded once. */
+static void sum_by_key(Lower *l, const Product *x, IrId key)
+{
+    Emit *e = &l->e;
+    KirId *image = ARENA_ARRAY(l->arena, KirId, x->n), same = KIR_NONE;
+    uint32_t known = l->images.n;
+    for (unsigned i = 0; i < x->n; i++) {
+        bool again = i && x->p[i].row == x->p[i - 1].row;
+        image[i] = again ? image[i - 1] : point_image(l, key, x->p[i].row);
+        if (again || !i) continue;
+        KirId equal = emit_op2(e, KIR_eq, image[i], image[0]);
+        same = same == KIR_NONE ? equal : emit_op2(e, KIR_and, same, equal);
+    }
+    ICE_UNLESS(same != KIR_NONE);
+    for (unsigned one = 2; one-- > 0;) {
+        if (one) emit_if(e, same);
+        else emit_else(e);
+        for (unsigned i = 0; i < x->n; i++)
+            VEC_PUSH(l->arena, &l->images, ((Image){key, x->p[i].row, image[one ? 0 : i], KIR_NONE}));
+        sum(l, x);
+        l->images.n = known;
+    }
+    emit_end(e);
+}
+
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
 {
     Emit *e = &l->e;
-    IrId dims[2 * IR_MAX_DIMS];
     Product x = {v, fused_op(l->f, v), p, ARENA_ARRAY(l->arena, KirId, n), n};
-    unsigned n_dims = reduced_dims(l->f->f, x.op, dims);
     ICE_UNLESS(group_kind_of(l->f->f, l->f->m, v) == GROUP_PRODUCT && n);
     int64_t ahead = l->rows_ahead;
     l->rows_ahead = 0; /* sums have a way of their own */
@@ -119,13 +181,9 @@ void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
         KirType t = kir_type(kir_base_of(x.op->type.dtype), env_lanes(&p[i].env, &x.op->type));
         x.acc[i] = emit_var(e, "acc", sum_identity(l, KIR_add, t));
     }
-    bool streamed = n_dims && is_streamed(l, &x, dims[n_dims - 1]);
-    int64_t each = n_dims ? tile_of_product(l, &x)->elements : 1;
-    DimLoop loops = dim_loops_open(l, dims, n_dims - (streamed || each > 1));
-    if (streamed) sum_streamed(l, &x, &loops, dims[n_dims - 1]);
-    else if (each > 1) sum_by_elements(l, &x, &loops, dims[n_dims - 1], each);
-    else take(l, &x, &loops, IR_NONE, ix_const(0));
-    dim_loops_close(l, &loops);
+    IrId key = key_of(l, &x);
+    if (key == IR_NONE) sum(l, &x);
+    else sum_by_key(l, &x, key);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, x.acc[i]);
         memo_put(l, v, p[i].row, &p[i].env, x.acc[i]);
