@@ -118,7 +118,6 @@ static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i,
     if (b->kind == PLAN_MAP_ALONG) strbuf_printf(out, ", along %s", p->module->maps.data[b->along].name);
     if (b->kind == PLAN_ARENA && b->slot != UINT32_MAX)
         strbuf_printf(out, ", slot %u, steps %u-%u", b->slot, b->first, b->last);
-    if (b->guest) strbuf_printf(out, ", in the memory of result %u, steps %u-%u", b->ref, b->first, b->last);
     strbuf_puts(out, "\n");
 }
 

@@ -37,7 +37,7 @@ static inline bool plan_same_count(const PlanCount *a, const PlanCount *b)
 typedef enum {
     PLAN_ARENA,   /* planned memory: slot */
     PLAN_TENSOR,  /* module tensor `ref` */
-    PLAN_RESULT,  /* result `ref` of the function: the caller's buffer; or a guest there */
+    PLAN_RESULT,  /* result `ref` of the function: the caller's buffer */
     PLAN_COTANGENT, /* cotangent `ref` */
     PLAN_SEED, PLAN_STEP, /* one i64 */
     PLAN_MAP_TO,  /* i32 [count(from)]: image of each element of map `ref`, -1 without one */
@@ -58,12 +58,13 @@ typedef struct PlanBuffer {
     int64_t width;        /* elements per row */
     uint32_t slot;        /* arena */
     uint32_t first, last; /* live steps, inclusive; set by memplan */
-    bool guest;           /* lies in the memory of result `ref` until that is written; set by memplan */
     uint32_t writer;      /* step that alone writes it and may leave rows out; or UINT32_MAX */
     const char *name;     /* for `plan` and dumps */
 } PlanBuffer;
 
-typedef struct PlanSlot { /* bytes = roundup(rows * row_bytes, 64); the offset is packed at load: runtime/pack.h */
+/* bytes = roundup(rows * row_bytes, 64); where they lie is packed at load (runtime/pack.h): in the program's block, or in a
+   result's memory until anybody touches the result, unless the buffer has a writer */
+typedef struct PlanSlot {
     PlanCount rows;
     int64_t row_bytes;
     uint32_t first, last; /* steps, inclusive: slots that live at the same step do not overlap */

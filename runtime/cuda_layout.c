@@ -219,9 +219,21 @@ RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, Rt
         if (size < 0) *bytes = -1;
         *place = (RtPack){.bytes = size < 0 ? 0 : size, .first = c->first, .last = c->first + c->n - 1};
     }
-    if (!*bytes) *bytes = rt_pack(places, p->n_slots + p->n_buffers);
+    RtPackRoom *rooms;
+    RT_TRY(rt_exec_rooms(m, p, g, &rooms, st));
+    if (!*bytes) *bytes = rt_pack(places, p->n_slots + p->n_buffers, rooms, p->n_results);
+    free(rooms);
     if (*bytes >= 0) return RT_OK;
     return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name), NULL, "the memory of the device overflows 64 bits");
+}
+
+static void *in_result(const RtExec *e, int64_t result, int64_t at)
+{
+    int64_t i = 0;
+    while (buffer(e->model, e->program, i)->kind != RT_BUF_RESULT || buffer(e->model, e->program, i)->ref != result)
+        i++;
+    char *base = rt_cuda_buffer(e, i);
+    return base ? base + at : NULL;
 }
 
 void *rt_cuda_buffer(const RtExec *e, int64_t i)
@@ -246,7 +258,9 @@ void *rt_cuda_buffer(const RtExec *e, int64_t i)
         if (given && found->host_at >= 0) return (void *)(uintptr_t)(c->host + (RtCudaPtr)found->host_at);
         if (given) at = found->at;
     } else if (b->kind == RT_BUF_ARENA || b->kind == RT_BUF_STRIP) {
-        at = c->layout.arena_at + e->places[b->kind == RT_BUF_ARENA ? b->slot : p->n_slots + i].at;
+        const RtPack *place = &e->places[b->kind == RT_BUF_ARENA ? b->slot : p->n_slots + i];
+        if (place->room) return in_result(e, place->room - 1, place->at);
+        at = c->layout.arena_at + place->at;
     }
     return at < 0 ? NULL : (void *)(uintptr_t)(c->memory + (RtCudaPtr)at);
 }

@@ -54,8 +54,51 @@ RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtP
         if (!rt_mul(rt_count_value(g, &s->rows, RT_READ), s->row_bytes, &bytes) ||
             !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes))
             return overflows(m, p, st);
-        places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last};
+        int64_t used = bytes - (RT_PACK_ALIGN - 1);
+        places[i] = (RtPack){
+            .bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last, .used = used};
     }
+    for (int64_t i = 0; i < p->n_buffers; i++) { /* rows that a step leaves out stay 0 from run to run */
+        const RtBuffer *b = &m->buffers[p->first_buffer + i];
+        if (b->kind == RT_BUF_ARENA && b->writer >= 0) places[b->slot].used = 0;
+    }
+    return RT_OK;
+}
+
+/* Of a buffer that is a result in the caller's memory; NULL: it is not. */
+static RtPackRoom *room_of(const RtModel *m, const RtProgram *p, int64_t buffer, RtPackRoom *rooms)
+{
+    const RtBuffer *b = &m->buffers[p->first_buffer + buffer];
+    bool given = b->kind == RT_BUF_RESULT && m->results[p->first_result + b->ref].tensor < 0;
+    return given ? &rooms[b->ref] : NULL;
+}
+
+RtCode rt_exec_rooms(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPackRoom **out, RtStatus *st)
+{
+    RtPackRoom *rooms;
+    RT_TRY(rt_alloc(&rooms, p->n_results, sizeof *rooms, "a plan", st));
+    for (int64_t i = 0; i < p->n_buffers; i++) {
+        const RtBuffer *b = &m->buffers[p->first_buffer + i];
+        RtPackRoom *room = room_of(m, p, i, rooms);
+        if (room)
+            room->bytes = rt_size(rt_count_value(g, &b->rows, RT_READ), rt_size(b->width, rt_elem_bytes(b->elem)));
+    }
+    for (int64_t i = p->n_steps; i-- > 0;) { /* the first that touches it has the last word */
+        const RtStep *s = &m->steps[p->first_step + i];
+        const RtCall *call = rt_step_call(m, s);
+        int64_t first = i;
+        for (int64_t k = 0; k < p->n_chains; k++) {
+            const RtChainDef *c = &m->chains[p->first_chain + k];
+            if (c->first <= i && i < c->first + c->n) first = c->first;
+        }
+        for (int64_t k = 0; k < (call ? call->n_args : 1); k++) {
+            const RtStepArg *a = call ? &m->step_args[call->first_arg + k] : NULL;
+            if (a && !a->is_buffer) continue;
+            RtPackRoom *room = room_of(m, p, a ? a->buffer : m->moves[s->part].to, rooms);
+            if (room) room->until = first;
+        }
+    }
+    *out = rooms;
     return RT_OK;
 }
 
@@ -63,8 +106,11 @@ RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtP
 static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *total,
                           RtStatus *st)
 {
+    RtPackRoom *rooms;
     RT_TRY(rt_exec_slots(m, p, g, places, st));
-    *total = rt_pack(places, p->n_slots);
+    RT_TRY(rt_exec_rooms(m, p, g, &rooms, st));
+    *total = rt_pack(places, p->n_slots, rooms, p->n_results);
+    free(rooms);
     return *total < 0 ? overflows(m, p, st) : RT_OK;
 }
 
@@ -285,13 +331,19 @@ static RtCode make_steps(RtExec *e, RtStatus *st)
 
 /* ---- binding ---- */
 
+static void *slot_pointer(const RtExec *e, const RtPack *place)
+{
+    char *base = place->room ? e->results[place->room - 1] : e->base;
+    return base ? base + place->at : NULL;
+}
+
 static void *buffer_pointer(RtExec *e, const RtBuffer *b)
 {
     assert(!e->options.device);
     const RtMapData *maps = e->graph->maps;
     int64_t tensor;
     switch (b->kind) {
-    case RT_BUF_ARENA: return e->base + e->places[b->slot].at;
+    case RT_BUF_ARENA: return slot_pointer(e, &e->places[b->slot]);
     case RT_BUF_TENSOR: return e->tensors[b->ref];
     case RT_BUF_RESULT:
         tensor = e->model->results[e->program->first_result + b->ref].tensor;

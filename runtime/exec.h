@@ -96,7 +96,8 @@ typedef struct RtExec {
     struct RtCone *cone;     /* what steps leave out, once tensors are known; NULL: nothing */
     struct RtChain **chains; /* [program->n_chains] */
     void **buffers;          /* [program->n_buffers] */
-    RtPack *places; /* [program->n_slots] in the arena; on a device, behind them, [program->n_buffers] strips */
+    RtPack *
+        places; /* [program->n_slots] in the arena or in results; on a device, behind them, [program->n_buffers] strips */
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;
@@ -150,6 +151,8 @@ void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi
 RtWeight rt_step_weight;
 /* Bytes and lives of a program's slots for a graph; places has room for them. */
 RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, RtStatus *st);
+/* [n_results] the memory of results that update no tensor, where slots may lie; the caller frees it. */
+RtCode rt_exec_rooms(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPackRoom **rooms, RtStatus *st);
 /* The kernel for this CPU, or for a lesser one; NULL: none. */
 RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel);
 /* Bytes and flops of one step for this graph. */

@@ -1,8 +1,11 @@
-/* Where values lie in the one block of memory of a program: no two that live at the same step overlap. The largest
-   first or the longest-lived first, whichever needs less, each in the smallest gap that holds it, ties by number: the
-   same sizes and lives give the same places on every machine. The runtime packs at load, when counts are known; the
-   compiler does the same to say what a load will need. */
+/* Where values lie in the one block of memory of a program, or in rooms: results' memory, which the caller gives and which
+   holds nothing until the result is written. No two values that live at the same step overlap. First each lies in a room
+   that has place for it, then the others in the block; the largest first or the longest-lived first, whichever makes the
+   block smaller, each in the smallest gap that holds it, ties by number: the same sizes and lives give the same places on
+   every machine. The runtime packs at load, when counts are known; the compiler does the same to say what a load will
+   need. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RT_PACK_ALIGN = 64 };
@@ -10,9 +13,17 @@ enum { RT_PACK_ALIGN = 64 };
 typedef struct RtPack {
     int64_t bytes;       /* a multiple of RT_PACK_ALIGN */
     int64_t first, last; /* steps, inclusive */
-    int64_t at;          /* out: offset */
+    int64_t used;        /* so many of the bytes hold something, of what may lie in a room; 0: it may not */
+    int64_t room;        /* out: 1 + the room that it lies in; 0: the block */
+    int64_t at;          /* out: offset there */
     int64_t next;        /* private: placed ones by offset; -2: not placed */
 } RtPack;
+
+typedef struct RtPackRoom {
+    int64_t bytes; /* any number */
+    int64_t until; /* the first step that wants the memory for itself */
+    int64_t head;  /* private */
+} RtPackRoom;
 
 /* Lowest end of a gap among those placed that hold `bytes` during the steps of x; after all of them if none does. */
 static inline int64_t rt_pack_gap(const RtPack *p, int64_t head, const RtPack *x)
@@ -32,28 +43,68 @@ static inline int64_t rt_pack_gap(const RtPack *p, int64_t head, const RtPack *x
 
 static inline int64_t rt_pack_key(const RtPack *p, int longest) { return longest ? p->last - p->first : p->bytes; }
 
+/* The next one that has no place; -1: all have one. */
+static inline int64_t rt_pack_next(const RtPack *p, int64_t n, int longest)
+{
+    int64_t x = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].next == -2 && (x < 0 || rt_pack_key(&p[i], longest) > rt_pack_key(&p[x], longest))) x = i;
+    return x;
+}
+
+static inline void rt_pack_link(RtPack *p, int64_t *head, int64_t x)
+{
+    while (*head >= 0 && p[*head].at <= p[x].at) head = &p[*head].next;
+    p[x].next = *head;
+    *head = x;
+}
+
+/* Of the rooms that have place the one that is wanted first: the others take in what lives longer. */
+static inline void rt_pack_in_rooms(RtPack *p, int64_t n, RtPackRoom *rooms, int64_t n_rooms, int longest)
+{
+    for (int64_t i = 0; i < n; i++) p[i].room = 0, p[i].next = p[i].used ? -2 : -1;
+    for (int64_t r = 0; r < n_rooms; r++) rooms[r].head = -1;
+    for (int64_t x; (x = rt_pack_next(p, n, longest)) >= 0;) {
+        int64_t best = -1;
+        for (int64_t r = 0; r < n_rooms; r++) {
+            if (rooms[r].until <= p[x].last || rooms[r].bytes < p[x].used) continue;
+            if (best >= 0 && rooms[r].until >= rooms[best].until) continue;
+            int64_t at = rt_pack_gap(p, rooms[r].head, &p[x]);
+            if (at > rooms[r].bytes - p[x].used) continue;
+            best = r;
+            p[x].at = at;
+        }
+        p[x].next = -1;
+        if (best < 0) continue;
+        p[x].room = best + 1;
+        rt_pack_link(p, &rooms[best].head, x);
+    }
+}
+
+/* Those that lie in no room. */
 static inline int64_t rt_pack_in_order(RtPack *p, int64_t n, int longest)
 {
     int64_t head = -1, total = 0;
-    for (int64_t i = 0; i < n; i++) p[i].next = -2;
-    for (int64_t round = 0; round < n; round++) {
-        int64_t x = -1, *link = &head;
-        for (int64_t i = 0; i < n; i++)
-            if (p[i].next == -2 && (x < 0 || rt_pack_key(&p[i], longest) > rt_pack_key(&p[x], longest))) x = i;
+    for (int64_t i = 0; i < n; i++) p[i].next = p[i].room ? -1 : -2;
+    for (int64_t x; (x = rt_pack_next(p, n, longest)) >= 0;) {
         p[x].at = rt_pack_gap(p, head, &p[x]);
         if (p[x].bytes > INT64_MAX - p[x].at) return -1;
         if (p[x].at + p[x].bytes > total) total = p[x].at + p[x].bytes;
-        while (*link >= 0 && p[*link].at <= p[x].at) link = &p[*link].next;
-        p[x].next = *link;
-        *link = x;
+        rt_pack_link(p, &head, x);
     }
     return total;
 }
 
 /* Bytes of the whole block, or -1 where they overflow. */
-static inline int64_t rt_pack(RtPack *p, int64_t n)
+static inline int64_t rt_pack(RtPack *p, int64_t n, RtPackRoom *rooms, int64_t n_rooms)
 {
-    int64_t longest = rt_pack_in_order(p, n, 1), largest = rt_pack_in_order(p, n, 0);
-    if (longest >= 0 && (largest < 0 || longest < largest)) return rt_pack_in_order(p, n, 1);
-    return largest;
+    int64_t least = -1;
+    int best = 0;
+    for (int way = 0; way < 4; way++) { /* rooms, block: the largest or the longest-lived first */
+        rt_pack_in_rooms(p, n, rooms, n_rooms, way & 1);
+        int64_t total = rt_pack_in_order(p, n, way & 2);
+        if (total >= 0 && (least < 0 || total < least)) least = total, best = way;
+    }
+    rt_pack_in_rooms(p, n, rooms, n_rooms, best & 1);
+    return rt_pack_in_order(p, n, best & 2);
 }

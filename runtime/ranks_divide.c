@@ -523,15 +523,7 @@ RtCode rt_divided_begin(RtAcross *a, RtDivided *d, RtStatus *st)
     return RT_OK;
 }
 
-/* Into a list by places. */
-static void link_in(RtPack *p, int64_t *head, int64_t i)
-{
-    int64_t *link = head;
-    while (*link >= 0 && p[*link].at <= p[i].at) link = &p[*link].next;
-    p[i].next = *link;
-    *link = i;
-}
-
+/* From a list by places. */
 static void link_out(RtPack *p, int64_t *head, int64_t i)
 {
     int64_t *link = head;
@@ -548,14 +540,14 @@ static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
     int64_t head = -1, n_slots = e->program->n_slots, n_own = 0;
     for (int64_t i = 0; i < n_slots; i++) {
         p[i] = e->places[i];
-        link_in(p, &head, i);
+        if (!p[i].room) rt_pack_link(p, &head, i);
     }
     RtPack *own = p + n_slots + n;
     for (int64_t i = n_slots; i < n_slots + n; i++) {
         p[i].at = rt_pack_gap(p, head, &p[i]);
         x[i - n_slots]->planned = !across_is_there(a) && p[i].at + p[i].bytes <= e->arena_bytes;
         x[i - n_slots]->offset = p[i].at;
-        if (x[i - n_slots]->planned) link_in(p, &head, i);
+        if (x[i - n_slots]->planned) rt_pack_link(p, &head, i);
         else own[n_own++] = p[i];
     }
     for (int64_t i = n_slots; i < n_slots + n; i++) {
@@ -570,9 +562,9 @@ static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
         y->waits = early.at + early.bytes > e->arena_bytes;
         if (!y->waits) p[i] = early;
         y->offset = p[i].at;
-        link_in(p, &head, i);
+        rt_pack_link(p, &head, i);
     }
-    a->operand_bytes = rt_pack(own, n_own);
+    a->operand_bytes = rt_pack(own, n_own, NULL, 0);
     for (int64_t i = 0, k = 0; i < n; i++)
         if (!x[i]->planned) x[i]->offset = own[k++].at;
 }

@@ -81,23 +81,6 @@ int64_t rt_sent_begin(const RtAcross *a, int64_t step, const RtSent *x)
     return step;
 }
 
-/* The first step behind `from` of which a buffer's memory may be another's: of planned memory, or of a result's, in which
-   other values lie before it is written. */
-static int64_t gone_from(const RtAcross *a, int64_t buffer, int64_t from)
-{
-    const RtBuffer *b = across_buffer(a, buffer);
-    int64_t n_steps = a->e->program->n_steps, end = from;
-    if (b->kind == RT_BUF_ARENA) return a->e->places[b->slot].last + 1;
-    if (b->kind != RT_BUF_RESULT) return n_steps;
-    for (; end < n_steps; end++)
-        for (int64_t i = 0; i < a->e->program->n_buffers; i++) {
-            const RtBuffer *other = across_buffer(a, i);
-            bool same = i != buffer && other->kind == RT_BUF_RESULT && other->ref == b->ref;
-            if (same && across_writes(a, end, i)) return end;
-        }
-    return n_steps;
-}
-
 static void add_exchange(const RtAcross *a, Transit *t, const RtExchange *x)
 {
     *t = (Transit){.begin = x->after,
@@ -106,7 +89,9 @@ static void add_exchange(const RtAcross *a, Transit *t, const RtExchange *x)
                    .buffer = x->buffer,
                    .row_bytes = x->row_bytes,
                    .site = x->site};
-    int64_t end = gone_from(a, x->buffer, t->finish);
+    const RtBuffer *b = across_buffer(a, x->buffer);
+    /* planned memory is another value's from then on */
+    int64_t end = b->kind == RT_BUF_ARENA ? a->e->places[b->slot].last + 1 : a->e->program->n_steps;
     while (t->finish < end && !wants(a, t->finish, x->buffer)) t->finish++;
 }
 
@@ -156,7 +141,7 @@ static RtCode pack_room(RtAcross *a, RtOverlap *o, RtStatus *st)
                 bytes = rt_size_plus(RT_PACK_ALIGN - 1, came, 1) & ~(int64_t)(RT_PACK_ALIGN - 1);
         if (t->sent && t->sent->waits) places[n++] = (RtPack){.bytes = bytes, .first = t->begin, .last = t->finish};
     }
-    int64_t bytes = rt_pack(places, n);
+    int64_t bytes = rt_pack(places, n, NULL, 0);
     n = 0;
     for (int64_t i = 0; i < o->n_transits; i++) {
         Transit *t = &o->transits[i];

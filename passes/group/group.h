@@ -140,6 +140,8 @@ typedef struct GroupReads {
     VEC(GroupRead) reads; /* one per value and way */
 } GroupReads;
 void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out);
+/* Group g reads it at the row that it computes, and nowhere else. */
+bool group_reads_own_row(const FusedFunc *f, const Group *g, const GroupRead *r);
 /* An operation that a group computes for one of its roots or inner values. */
 typedef struct GroupOp {
     IrId v, root;

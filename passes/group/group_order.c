@@ -7,9 +7,10 @@
      y2 = sums of s2                                y2 = sums of s2
 
    Early: by first values, as the function says. Late: each no earlier than the first that wants it. Lean: next is the one
-   that grows memory least, then those that grow it move to right before their first reader, and those that shrink it to
-   right behind what they wait for. Early, unless another takes less than LEAN_FACTOR of the memory, for expected numbers
-   of rows: steps that follow one another in the function find their rows in a cache. A schedule's text says the order.
+   that grows memory least, of equal ones the first or the last, then those that grow it move to right before their first
+   reader, and those that shrink it to right behind what they wait for. Early, unless another takes less than LEAN_FACTOR of
+   the memory beside that of results, for expected numbers of rows: steps that follow one another in the function find their
+   rows in a cache. A schedule's text says the order.
    Never runs a group before what it waits for. */
 #include "base/ice.h"
 #include "passes/context/rows.h"
@@ -66,11 +67,14 @@ typedef struct Step { /* a group; steps are numbered by the early order */
     VEC(uint32_t) before; /* steps it waits for */
     VEC(uint32_t) behind; /* steps that wait for it */
     IrValues reads;       /* stored values of others, each once */
+    IrValues over;        /* of these, what one of its own values may be written over */
     double takes;         /* bytes of its stored values */
 } Step;
 
 typedef struct Stored {
-    double bytes;     /* expected; 0 of a result, which lies in memory of the caller's, and where nothing is stored */
+    double bytes; /* expected; 0 where nothing is stored, and of what a tensor is updated with */
+    bool kept;    /* a result: it stays, and its memory is the caller's, who gives it from the start */
+    IrId space;
     uint32_t from;    /* step that computes it */
     VEC(uint32_t) by; /* steps that read it */
 } Stored;
@@ -80,6 +84,8 @@ typedef struct Order {
     uint32_t n;
     Stored *of; /* by value */
     uint32_t n_values;
+    double *given; /* by space: bytes of results */
+    uint32_t n_spaces;
     uint32_t *at;  /* by step: its place */
     uint32_t *run; /* by place: the step */
 } Order;
@@ -99,6 +105,18 @@ static void read_once(Order *o, Arena *a, uint32_t step, IrId v)
     VEC_PUSH(a, &o->steps[step].reads, v);
 }
 
+/* Read at the elements that the step stores alone: of a value of the same size. */
+static void note_over(Order *o, Arena *a, uint32_t step, const GroupReads *reads)
+{
+    for (uint32_t k = 0; k < o->steps[step].reads.n; k++) {
+        IrId v = o->steps[step].reads.data[k];
+        bool over = o->of[v].bytes <= o->steps[step].takes && !o->of[v].kept;
+        for (uint32_t i = 0; i < reads->reads.n; i++)
+            over &= reads->reads.data[i].v != v || reads->reads.data[i].identity;
+        if (over) VEC_PUSH(a, &o->steps[step].over, v);
+    }
+}
+
 static void wait_for(Order *o, Arena *a, uint32_t step, uint32_t other)
 {
     ICE_UNLESS(other < step); /* the early order may run */
@@ -114,15 +132,23 @@ static Order order_of(FusedFunc *f, Arena *a)
                .n = n,
                .of = ARENA_ARRAY(a, Stored, f->f->ops.n + 1),
                .n_values = f->f->ops.n,
+               .given = ARENA_ARRAY(a, double, f->m->spaces.n + 1),
+               .n_spaces = f->m->spaces.n,
                .at = ARENA_ARRAY(a, uint32_t, n + 1),
                .run = ARENA_ARRAY(a, uint32_t, n + 1)};
     for (uint32_t i = 0; i < n; i++) step[f->order.data[i]] = i;
     for (IrId v = 0; v < f->f->ops.n; v++) {
         if (f->group_of.data[v] == GROUP_NONE || !f->stored.data[v] || f->groups.data[f->group_of.data[v]].dead)
             continue;
-        o.of[v] = (Stored){.bytes = expected_bytes(f->m, &fused_op(f, v)->type), .from = step[f->group_of.data[v]]};
+        const IrType *t = &fused_op(f, v)->type;
+        o.of[v] = (Stored){.bytes = expected_bytes(f->m, t), .space = t->space, .from = step[f->group_of.data[v]]};
     }
-    for (uint32_t i = 0; i < f->f->results.n; i++) o.of[f->f->results.data[i].value].bytes = 0;
+    for (uint32_t i = 0; i < f->f->results.n; i++) {
+        Stored *s = &o.of[f->f->results.data[i].value];
+        if (f->f->results.data[i].tensor != IR_NONE) s->bytes = 0;
+        if (!s->kept) o.given[s->space] += s->bytes;
+        s->kept = true;
+    }
     for (IrId v = 0; v < f->f->ops.n; v++)
         if (o.of[v].bytes > 0) o.steps[o.of[v].from].takes += o.of[v].bytes;
     for (uint32_t i = 0; i < n; i++) {
@@ -132,6 +158,7 @@ static Order order_of(FusedFunc *f, Arena *a)
         place(&o, i, i);
         group_reads(f, f->order.data[i], a, &reads);
         for (uint32_t k = 0; k < reads.reads.n; k++) read_once(&o, a, i, reads.reads.data[k].v);
+        note_over(&o, a, i, &reads);
         for (uint32_t k = 0; k < g->deps.n; k++) wait_for(&o, a, i, step[g->deps.data[k]]);
         for (uint32_t k = 0; k < g->after.n; k++) wait_for(&o, a, i, step[g->after.data[k]]);
     }
@@ -141,23 +168,49 @@ static Order order_of(FusedFunc *f, Arena *a)
 /* The place of the last step that wants v. */
 static uint32_t last_place(const Order *o, IrId v)
 {
-    uint32_t last = o->at[o->of[v].from];
+    uint32_t last = o->of[v].kept ? o->n : o->at[o->of[v].from];
     for (uint32_t i = 0; i < o->of[v].by.n; i++)
         if (o->at[o->of[v].by.data[i]] > last) last = o->at[o->of[v].by.data[i]];
     return last;
 }
 
-/* The most bytes of stored values that are there at once. */
+typedef struct Change { /* of the memory that is held, at a place of the order */
+    double by;
+    IrId space;
+    uint32_t next; /* of the same place: + 1 */
+} Change;
+
+static void add_change(Change *all, uint32_t *n, uint32_t *first, Change x)
+{
+    x.next = *first;
+    all[(*n)++] = x;
+    *first = *n;
+}
+
+static double beyond(double bytes, double given) { return bytes > given ? bytes - given : 0; }
+
+/* The most bytes of stored values that are there at once, beyond the memory of results of the same space, where others lie
+   until it is wanted. */
 static double order_peak(const Order *o, Arena *scratch)
 {
-    double *grown = ARENA_ARRAY(scratch, double, o->n + 2), now = 0, peak = 0;
+    Change *all = ARENA_ARRAY(scratch, Change, 2 * o->n_values + 1);
+    uint32_t *first = ARENA_ARRAY(scratch, uint32_t, o->n + 2), n = 0;
+    double *held = ARENA_ARRAY(scratch, double, o->n_spaces + 1), now = 0, peak = 0;
     for (IrId v = 0; v < o->n_values; v++) {
-        if (!(o->of[v].bytes > 0)) continue;
-        grown[o->at[o->of[v].from]] += o->of[v].bytes;
-        grown[last_place(o, v) + 1] -= o->of[v].bytes;
+        const Stored *s = &o->of[v];
+        if (!(s->bytes > 0)) continue;
+        uint32_t last = last_place(o, v);
+        bool over = last < o->n && values_have(&o->steps[o->run[last]].over, v);
+        add_change(all, &n, &first[o->at[s->from]], (Change){s->bytes, s->space, 0});
+        add_change(all, &n, &first[last + !over], (Change){-s->bytes, s->space, 0});
     }
     for (uint32_t i = 0; i < o->n; i++) {
-        now += grown[i];
+        for (uint32_t k = first[i]; k; k = all[k - 1].next) {
+            IrId space = all[k - 1].space;
+            now -= beyond(held[space], o->given[space]);
+            held[space] += all[k - 1].by;
+            now += beyond(held[space], o->given[space]);
+        }
         if (now > peak) peak = now;
     }
     return peak;
@@ -190,12 +243,12 @@ static void order_late(Order *o, Arena *scratch)
 
 /* ---- lean ---------------------------------------------------------------------------------------------------------- */
 
-/* Next is the step that grows memory least, of those that may run; of equal ones the earliest. */
-static void order_greedy(Order *o, Arena *scratch)
+/* Next is the step that grows memory least, of those that may run; of equal ones the earliest or the latest. */
+static void order_greedy(Order *o, bool latest, Arena *scratch)
 {
     uint32_t *left = ARENA_ARRAY(scratch, uint32_t, o->n_values + 1), *need = ARENA_ARRAY(scratch, uint32_t, o->n + 1);
     bool *done = ARENA_ARRAY(scratch, bool, o->n + 1);
-    for (IrId v = 0; v < o->n_values; v++) left[v] = o->of[v].by.n;
+    for (IrId v = 0; v < o->n_values; v++) left[v] = o->of[v].by.n + o->of[v].kept;
     for (uint32_t i = 0; i < o->n; i++) need[i] = o->steps[i].before.n;
     for (uint32_t at = 0; at < o->n; at++) {
         uint32_t best = UINT32_MAX;
@@ -205,7 +258,7 @@ static void order_greedy(Order *o, Arena *scratch)
             double grows = o->steps[i].takes;
             for (uint32_t k = 0; k < o->steps[i].reads.n; k++)
                 if (left[o->steps[i].reads.data[k]] == 1) grows -= o->of[o->steps[i].reads.data[k]].bytes;
-            if (best == UINT32_MAX || grows < least) best = i, least = grows;
+            if (best == UINT32_MAX || grows < least || (latest && grows <= least)) best = i, least = grows;
         }
         ICE_UNLESS(best != UINT32_MAX); /* something may always run */
         done[best] = true;
@@ -253,16 +306,28 @@ static uint32_t first_place(const Order *o, uint32_t step)
     return behind;
 }
 
-static void order_lean(Order *o, Arena *scratch)
+/* What shrinks memory runs right behind the last that it waits for, and behind what shrinks it more there. */
+static void rise(Order *o, uint32_t step)
+{
+    double grows = growth(o, step);
+    uint32_t to = first_place(o, step);
+    if (grows >= 0) return;
+    while (to < o->at[step] && growth(o, o->run[to]) <= grows) to++;
+    move(o, step, to);
+}
+
+static void order_lean(Order *o, bool latest, Arena *scratch)
 {
     uint32_t *run = ARENA_ARRAY(scratch, uint32_t, o->n + 1);
-    order_greedy(o, scratch);
+    order_greedy(o, latest, scratch);
     memcpy(run, o->run, o->n * sizeof *run);
     for (uint32_t i = o->n; i-- > 0;) sink(o, run[i]);
     memcpy(run, o->run, o->n * sizeof *run);
-    for (uint32_t i = 0; i < o->n; i++) /* what shrinks it, right behind the last that it waits for */
-        if (growth(o, run[i]) < 0) move(o, run[i], first_place(o, run[i]));
+    for (uint32_t i = 0; i < o->n; i++) rise(o, run[i]);
 }
+
+static void order_lean_first(Order *o, Arena *scratch) { order_lean(o, false, scratch); }
+static void order_lean_last(Order *o, Arena *scratch) { order_lean(o, true, scratch); }
 
 /* Copies back into tensors run as soon as they may, by their tensors: a text, which does not tell them, is read so. */
 static void raise_copies(const FusedFunc *f, Order *o, Arena *scratch)
@@ -284,7 +349,7 @@ static void take_order(FusedFunc *f, const Order *o)
 
 bool group_order(FusedFunc *f, Arena *a)
 {
-    static void (*const others[])(Order *, Arena *) = {order_late, order_lean};
+    static void (*const others[])(Order *, Arena *) = {order_late, order_lean_first, order_lean_last};
     if (!order_early(f, a)) return false;
     if (f->text) return true;
     Arena *scratch = arena_new();

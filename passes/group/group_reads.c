@@ -237,6 +237,13 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
     walk_group(&w);
 }
 
+bool group_reads_own_row(const FusedFunc *f, const Group *g, const GroupRead *r)
+{
+    bool sums = g->kind == GROUP_ROWS, apart = sums && f->m->maps.data[g->map].from != g->space;
+    if (fused_op(f, r->v)->type.space != g->space || (sums && !apart)) return false;
+    return (r->element && r->space == g->space) || (sums && r->image_of == g->map);
+}
+
 typedef struct Flops {
     const FusedFunc *f;
     unsigned sum;

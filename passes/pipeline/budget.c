@@ -94,15 +94,26 @@ static int64_t count_of(const IrModule *m, const PassBudget *b, const PlanCount 
 int64_t budget_peak(const IrModule *m, const PassBudget *b, const PlanProgram *p, Arena *a)
 {
     RtPack *places = ARENA_ARRAY(a, RtPack, p->slots.n + 1);
+    RtPackRoom *rooms = ARENA_ARRAY(a, RtPackRoom, p->buffers.n + 1);
     for (uint32_t i = 0; i < p->slots.n; i++) {
         const PlanSlot *s = &p->slots.data[i];
         int64_t bytes;
         if (__builtin_mul_overflow(count_of(m, b, &s->rows), s->row_bytes, &bytes) ||
             __builtin_add_overflow(bytes, RT_PACK_ALIGN - 1, &bytes))
             return INT64_MAX;
-        places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last};
+        int64_t used = bytes - (RT_PACK_ALIGN - 1);
+        places[i] = (RtPack){
+            .bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last, .used = used};
     }
-    int64_t peak = rt_pack(places, p->slots.n);
+    uint32_t n_rooms = 0;
+    for (uint32_t i = 0; i < p->buffers.n; i++) {
+        const PlanBuffer *x = &p->buffers.data[i];
+        if (x->kind == PLAN_ARENA && x->writer != UINT32_MAX && x->slot < p->slots.n) places[x->slot].used = 0;
+        if (x->kind != PLAN_RESULT || x->first == UINT32_MAX) continue;
+        int64_t bytes = times(count_of(m, b, &x->rows), times(x->width, (int64_t)kir_base_bytes(x->elem)));
+        rooms[n_rooms++] = (RtPackRoom){.bytes = bytes, .until = x->first};
+    }
+    int64_t peak = rt_pack(places, p->slots.n, rooms, n_rooms);
     return peak < 0 ? INT64_MAX : peak;
 }
 

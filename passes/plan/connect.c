@@ -70,13 +70,6 @@ static bool runs_by_rows(const Connect *c, uint32_t i, int64_t *block)
     return s->extent.kind == PLAN_COUNT || s->extent.kind == PLAN_BLOCKS;
 }
 
-static bool is_at_own_row(const Connect *c, const Group *g, const GroupRead *x)
-{
-    bool sums = g->kind == GROUP_ROWS, apart = sums && c->f->m->maps.data[g->map].from != g->space;
-    if (fused_op(c->f, x->v)->type.space != g->space || (sums && !apart)) return false;
-    return (x->element && x->space == g->space) || (sums && x->image_of == g->map);
-}
-
 /* Step i reads the buffer, and only at its own row. */
 static bool reads_own_row(const Connect *c, uint32_t i, uint32_t buffer)
 {
@@ -86,7 +79,7 @@ static bool reads_own_row(const Connect *c, uint32_t i, uint32_t buffer)
         const GroupRead *x = &r->reads.data[k];
         IrId v = fused_storage(c->f, x->v);
         if (c->f->group_of.data[v] == step_at(c, i)->group || c->buffer_of[v] != buffer) continue;
-        if (!is_at_own_row(c, group_at(c, i), x)) return false;
+        if (!group_reads_own_row(c->f, group_at(c, i), x)) return false;
         any = true;
     }
     return any;

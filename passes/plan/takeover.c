@@ -3,16 +3,20 @@
 
      %28 = exp(%20 - gather %25) : edge[8]     nothing else reads %20 later: %28 is written over it
    The same for values at the elements that a kernel sums, if it visits each element once: sums in one tile, taken in
-   one walk. The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of
-   the function lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
+   one walk. The kernel has one parameter for both, and computes all of a tile before it stores any of it. A result of
+   the function lies in the caller's memory, and so does what it is written over, from the start. Nobody writes over a
+   result, nor over what a tensor is updated with. Changes no number and no order. */
 #include "passes/plan/planning.h"
 #include "base/ice.h"
 
 typedef struct Takeover {
     PassContext *ctx;
     FusedFunc *f;
-    uint32_t *last; /* by value: position in the order of the last group that reads it */
-    bool *fixed;    /* by value: a result, or taken over already */
+    GroupReads *reads; /* by position in the order */
+    uint32_t *at;      /* by group: its position */
+    uint32_t *last;    /* by value: position of the last group that reads it */
+    bool *fixed;       /* by value: a result, or taken over already */
+    bool *updates;     /* by value: a tensor's new rows, which lie in the tensor */
 } Takeover;
 
 static bool same_elements(const FusedFunc *f, const IrType *a, const IrType *b)
@@ -54,22 +58,59 @@ static void take(Takeover *t, IrId v, IrId u)
 {
     ICE_UNLESS(!t->fixed[u] && t->f->home.data[v] == v); /* nobody has the memory yet, and v has its own */
     const IrOp *op = fused_op(t->f, v);
+    IrId home = t->f->home.data[u], at = t->fixed[v] ? v : home; /* a result stays where the caller wants it */
     t->fixed[u] = true;
-    t->f->home.data[v] = t->f->home.data[u];
+    t->f->home.data[v] = home;
+    for (IrId w = 0; w < t->f->f->ops.n; w++)
+        if (t->f->home.data[w] == home) t->f->home.data[w] = at;
     pass_remark(t->ctx, PASS_fuse, true, op->span, "%%%u = %s is written over %%%u", v, ir_ops[op->op].name, u);
 }
 
-static void place_root(Takeover *t, const GroupReads *reads, uint32_t position, IrId v)
+static bool goes_by_rows(const Group *g) { return g->kind != GROUP_BLOCKS && g->kind <= GROUP_CONCAT; }
+
+/* Whether `connect` may run all from what makes u to what reads it last strip by strip, so that u needs no memory. Any step
+   between that reads what these make is one of them, or none of them comes behind it. */
+static bool may_lie_in_strips(const Takeover *t, IrId u)
 {
-    FusedFunc *f = t->f;
-    const IrOp *op = fused_op(f, v);
-    if (t->fixed[v] || !f->stored.data[v]) return;
+    const FusedFunc *f = t->f;
+    uint32_t maker = f->group_of.data[u];
+    bool joins = goes_by_rows(&f->groups.data[maker]);
+    for (IrId v = 0; v < f->f->ops.n; v++) joins &= v == u || f->home.data[v] != f->home.data[u];
+    Arena *scratch = arena_new();
+    bool *in = ARENA_ARRAY(scratch, bool, f->groups.n + 1);
+    in[maker] = true;
+    for (uint32_t i = t->at[maker] + 1; i <= t->last[u] && joins; i++) {
+        uint32_t id = f->order.data[i];
+        const Group *g = &f->groups.data[id];
+        bool own = goes_by_rows(g) && g->space == f->groups.data[maker].space;
+        for (uint32_t k = 0; k < t->reads[i].reads.n; k++) {
+            const GroupRead *r = &t->reads[i].reads.data[k];
+            uint32_t from = f->group_of.data[fused_storage(f, r->v)];
+            if (from == GROUP_NONE || from == id || !in[from]) continue;
+            in[id] = true;
+            joins &= own && group_reads_own_row(f, g, r);
+        }
+    }
+    arena_free(scratch);
+    return joins;
+}
+
+/* Of what a result may be written over the one that is there first: it is in the way longest. */
+static void place_root(Takeover *t, uint32_t position, IrId v)
+{
+    const FusedFunc *f = t->f;
+    const GroupReads *reads = &t->reads[position];
+    IrId best = IR_NONE;
+    if (t->updates[v] || !f->stored.data[v]) return;
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         IrId u = reads->reads.data[i].v;
-        if (!can_be_taken(t, reads, position, u, &op->type, false)) continue;
-        take(t, v, u);
-        return;
+        if (!can_be_taken(t, reads, position, u, &fused_op(f, v)->type, false)) continue;
+        if (best != IR_NONE && t->at[f->group_of.data[u]] >= t->at[f->group_of.data[best]]) continue;
+        if (t->fixed[v] && may_lie_in_strips(t, u)) continue;
+        best = u;
+        if (!t->fixed[v]) break;
     }
+    if (best != IR_NONE) take(t, v, best);
 }
 
 /* ---- inner values ------------------------------------------------------------------------------------------ */
@@ -174,7 +215,7 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
     FusedFunc *f = t->f;
     const IrOp *op = fused_op(f, v);
     uint32_t g = t->f->order.data[position];
-    if (t->fixed[v] || !f->stored.data[v]) return;
+    if (t->updates[v] || !f->stored.data[v]) return;
     if (group_has_copy(f, g, v)) return;
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         IrId u = reads->reads.data[i].v;
@@ -187,27 +228,37 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
     }
 }
 
-static void place_group(Takeover *t, const GroupReads *reads, uint32_t position)
+static void place_group(Takeover *t, uint32_t position)
 {
+    const GroupReads *reads = &t->reads[position];
     const Group *g = &t->f->groups.data[t->f->order.data[position]];
     bool once = g->kind == GROUP_ROWS && g->inner.n && walks_once(t->ctx, t->f, t->f->order.data[position], reads);
     for (uint32_t k = 0; k < g->inner.n && once; k++) place_inner(t, reads, position, g->inner.data[k]);
     if (!may_write_over(t->f, g)) return;
-    for (uint32_t k = 0; k < g->roots.n; k++) place_root(t, reads, position, g->roots.data[k]);
+    for (uint32_t k = 0; k < g->roots.n; k++) place_root(t, position, g->roots.data[k]);
 }
 
 void takeover_func(PassContext *ctx, FusedFunc *f)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->f->ops.n;
-    Takeover t = {ctx, f, ARENA_ARRAY(scratch, uint32_t, n + 1), ARENA_ARRAY(scratch, bool, n + 1)};
-    GroupReads *reads = ARENA_ARRAY(scratch, GroupReads, f->order.n + 1);
+    Takeover t = {.ctx = ctx,
+                  .f = f,
+                  .reads = ARENA_ARRAY(scratch, GroupReads, f->order.n + 1),
+                  .at = ARENA_ARRAY(scratch, uint32_t, f->groups.n + 1),
+                  .last = ARENA_ARRAY(scratch, uint32_t, n + 1),
+                  .fixed = ARENA_ARRAY(scratch, bool, n + 1),
+                  .updates = ARENA_ARRAY(scratch, bool, n + 1)};
     for (IrId v = 0; v < n; v++) VEC_PUSH(ctx->stage, &f->home, v);
-    for (uint32_t i = 0; i < f->f->results.n; i++) t.fixed[f->f->results.data[i].value] = true;
-    for (uint32_t i = 0; i < f->order.n; i++) {
-        group_reads(f, f->order.data[i], scratch, &reads[i]);
-        for (uint32_t k = 0; k < reads[i].reads.n; k++) t.last[reads[i].reads.data[k].v] = i;
+    for (uint32_t i = 0; i < f->f->results.n; i++) {
+        t.fixed[f->f->results.data[i].value] = true;
+        t.updates[f->f->results.data[i].value] |= f->f->results.data[i].tensor != IR_NONE;
     }
-    for (uint32_t i = 0; i < f->order.n && !ctx->disabled[PASS_memplan]; i++) place_group(&t, &reads[i], i);
+    for (uint32_t i = 0; i < f->order.n; i++) {
+        t.at[f->order.data[i]] = i;
+        group_reads(f, f->order.data[i], scratch, &t.reads[i]);
+        for (uint32_t k = 0; k < t.reads[i].reads.n; k++) t.last[t.reads[i].reads.data[k].v] = i;
+    }
+    for (uint32_t i = 0; i < f->order.n && !ctx->disabled[PASS_memplan]; i++) place_group(&t, i);
     arena_free(scratch);
 }

@@ -183,16 +183,25 @@ static inline void plan_run_slots(PlanRun *r)
 {
     uint32_t n = r->prog->slots.n;
     RtPack *places = ARENA_ARRAY(r->arena, RtPack, n + 1);
+    RtPackRoom *rooms = ARENA_ARRAY(r->arena, RtPackRoom, r->prog->buffers.n + 1);
     r->slots = ARENA_ARRAY(r->arena, char *, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         const PlanSlot *s = &r->prog->slots.data[i];
         int64_t bytes = plan_run_count(r, &s->rows) * s->row_bytes;
         if (r->alloc) r->slots[i] = plan_poison(r, (size_t)bytes);
-        places[i] = (RtPack){.bytes = (bytes + 63) & ~(int64_t)63, .first = s->first, .last = s->last};
+        places[i] = (RtPack){.bytes = (bytes + 63) & ~(int64_t)63, .first = s->first, .last = s->last, .used = bytes};
     }
-    int64_t total = rt_pack(places, n);
+    for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
+        const PlanBuffer *b = &r->prog->buffers.data[i];
+        if (b->kind == PLAN_ARENA && b->writer != UINT32_MAX && b->slot < n) places[b->slot].used = 0;
+        if (b->kind != PLAN_RESULT || r->alloc) continue;
+        plan_run_buffer(r, i);
+        rooms[i] = (RtPackRoom){.bytes = r->elems[i] * (int64_t)kir_base_bytes(b->elem), .until = b->first};
+    }
+    int64_t total = rt_pack(places, n, rooms, r->prog->buffers.n);
     char *base = r->alloc ? NULL : plan_poison(r, (size_t)total);
-    for (uint32_t i = 0; i < n && !r->alloc; i++) r->slots[i] = base + places[i].at;
+    for (uint32_t i = 0; i < n && !r->alloc; i++)
+        r->slots[i] = (places[i].room ? (char *)r->data[places[i].room - 1] : base) + places[i].at;
 }
 
 /* Buffer of result `index`: the caller's, or the tensor it updates. UINT32_MAX if no step touches it. */
@@ -201,7 +210,7 @@ static inline uint32_t plan_run_result(const PlanRun *r, uint32_t index)
     const IrResult *result = &r->plan->module->funcs.data[r->prog->func]->results.data[index];
     for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
         const PlanBuffer *b = &r->prog->buffers.data[i];
-        if (result->tensor == IR_NONE ? b->kind == PLAN_RESULT && !b->guest && b->ref == index
+        if (result->tensor == IR_NONE ? b->kind == PLAN_RESULT && b->ref == index
                                       : b->kind == PLAN_TENSOR && b->ref == result->tensor)
             return i;
     }
@@ -214,11 +223,8 @@ static inline const char *plan_run(PlanRun *r)
     r->data = ARENA_ARRAY(r->arena, void *, r->prog->buffers.n + 1);
     r->elems = ARENA_ARRAY(r->arena, int64_t, r->prog->buffers.n + 1);
     plan_run_slots(r);
-    for (uint32_t i = 0; i < r->prog->buffers.n; i++) plan_run_buffer(r, i);
-    for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
-        const PlanBuffer *b = &r->prog->buffers.data[i];
-        if (b->guest) r->data[i] = r->data[plan_run_result(r, b->ref)];
-    }
+    for (uint32_t i = 0; i < r->prog->buffers.n; i++)
+        if (!r->data[i]) plan_run_buffer(r, i);
     for (uint32_t i = 0; i < r->prog->steps.n; i++) {
         const char *why = plan_run_step(r, &r->prog->steps.data[i]);
         if (why) return arena_printf(r->arena, "step %u: %s", i, why);

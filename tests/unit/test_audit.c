@@ -376,34 +376,15 @@ static bool result_is_elsewhere(HostPlan *plan, unsigned k)
     return false;
 }
 
-/* A value lies in the memory of a result that is there already, or where another value waits for the result. */
-static bool guest_is_in_the_way(HostPlan *plan, unsigned k)
+/* A value lies in the memory of a result, of which its steps know nothing. */
+static bool two_lie_in_a_result(HostPlan *plan, unsigned k)
 {
     PlanProgram *p = program(plan);
     for (uint32_t b = 0; b < p->buffers.n; b++)
         for (uint32_t c = 0; c < p->buffers.n; c++) {
             PlanBuffer *x = &p->buffers.data[b], *y = &p->buffers.data[c];
-            bool alike = x->elem == y->elem && x->width == y->width && plan_same_count(&x->rows, &y->rows),
-                 together = x->first <= y->last && y->first <= x->last;
-            if (x->kind != PLAN_ARENA || y->kind != PLAN_RESULT || !alike || !together || k--) continue;
+            if (x->kind != PLAN_ARENA || y->kind != PLAN_RESULT || x->elem != y->elem || k--) continue;
             x->kind = PLAN_RESULT;
-            x->ref = y->ref;
-            x->guest = true;
-            return true;
-        }
-    return false;
-}
-
-/* A guest lies in the memory of another result, which is not as large. */
-static bool guest_is_elsewhere(HostPlan *plan, unsigned k)
-{
-    PlanProgram *p = program(plan);
-    for (uint32_t b = 0; b < p->buffers.n; b++)
-        for (uint32_t c = 0; c < p->buffers.n; c++) {
-            PlanBuffer *x = &p->buffers.data[b], *y = &p->buffers.data[c];
-            if (!x->guest || y->kind != PLAN_RESULT ||
-                x->width * (int64_t)kir_base_bytes(x->elem) == y->width * (int64_t)kir_base_bytes(y->elem) || k--)
-                continue;
             x->ref = y->ref;
             return true;
         }
@@ -467,8 +448,7 @@ static const struct {
                {"elements of sums are left out", elements_are_left_out},
                {"a long row is thinned", long_row_is_thinned},
                {"a result is elsewhere", result_is_elsewhere},
-               {"a guest is in the way", guest_is_in_the_way},
-               {"a guest is elsewhere", guest_is_elsewhere},
+               {"two lie in the memory of a result", two_lie_in_a_result},
                {"a tensor is written over", tensor_is_written_over},
                {"a set is of edges that are drawn", set_is_of_drawn_edges},
                {"a set is of other rows", set_is_of_other_rows}};
