@@ -84,17 +84,15 @@ RtCode rt_exec_rooms(const RtModel *m, const RtProgram *p, const RtGraph *g, RtP
             room->bytes = rt_size(rt_count_value(g, &b->rows, RT_READ), rt_size(b->width, rt_elem_bytes(b->elem)));
     }
     for (int64_t i = p->n_steps; i-- > 0;) { /* the first that touches it has the last word */
-        const RtStep *s = &m->steps[p->first_step + i];
-        const RtCall *call = rt_step_call(m, s);
+        const RtCall *call = rt_step_call(m, &m->steps[p->first_step + i]);
         int64_t first = i;
         for (int64_t k = 0; k < p->n_chains; k++) {
             const RtChainDef *c = &m->chains[p->first_chain + k];
             if (c->first <= i && i < c->first + c->n) first = c->first;
         }
-        for (int64_t k = 0; k < (call ? call->n_args : 1); k++) {
-            const RtStepArg *a = call ? &m->step_args[call->first_arg + k] : NULL;
-            if (a && !a->is_buffer) continue;
-            RtPackRoom *room = room_of(m, p, a ? a->buffer : m->moves[s->part].to, rooms);
+        for (int64_t k = 0; k < call->n_args; k++) {
+            const RtStepArg *a = &m->step_args[call->first_arg + k];
+            RtPackRoom *room = a->is_buffer ? room_of(m, p, a->buffer, rooms) : NULL;
             if (room) room->until = first;
         }
     }
