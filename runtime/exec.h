@@ -96,8 +96,8 @@ typedef struct RtExec {
     struct RtCone *cone;     /* what steps leave out, once tensors are known; NULL: nothing */
     struct RtChain **chains; /* [program->n_chains] */
     void **buffers;          /* [program->n_buffers] */
-    RtPack *
-        places; /* [program->n_slots] in the arena or in results; on a device, behind them, [program->n_buffers] strips */
+    /* [program->n_slots] in the arena or in results; on a device, behind them, [program->n_buffers] strips */
+    RtPack *places;
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;

@@ -165,9 +165,9 @@ def record(folder):
             lambda: aggr.LSTMAggregation(4, 5, proj_size=3, num_layers=2, bidirectional=True), some)
     reducer(folder, "EquilibriumAggregation", "default", "equilibrium_aggr(O = 3, hidden = [5, 6])", lambda: Exact(4, 3, [5, 6]), some)
     reducer(folder, "EquilibriumAggregation", "two_steps", "equilibrium_aggr(O = 2, hidden = [7], steps = 2)", lambda: Exact(4, 2, [7], grad_iter=2), fed)
-    signed(folder, "softmax", "signed(O = 3, aggr = softmax_aggr(learn = true, channels = 4))",
+    signed(folder, "softmax", "signed_graphs(O = 3, aggr = softmax_aggr(learn = true, channels = 4))",
            lambda: SignedConv(4, 3, True, aggr=aggr.SoftmaxAggregation(learn=True, channels=4)), 4)
-    signed(folder, "softmax_later", "signed(O = 3, first_aggr = false, bias = false, aggr = softmax_aggr(learn = true))",
+    signed(folder, "softmax_later", "signed_graphs(O = 3, first_aggr = false, bias = false, aggr = softmax_aggr(learn = true))",
            lambda: SignedConv(2, 3, False, bias=False, aggr=aggr.SoftmaxAggregation(learn=True)), 4)
     deg, more = torch.tensor([1, 3, 4, 2]), "deg = [1, 3, 4, 2], aggregators = [mean, max], scalers = [identity, amplification]"
     for name, pre, post in (("prelu_behind", 1, 2), ("prelu_in_all", 2, 3)):

@@ -21,7 +21,8 @@ static const FrontendStd *std_parsed; /* once, for all programs */
 /* The text with all dims that it has of size 3; a dim that it lacks is left out when the front end says so. */
 static IrModule *compile(Arena *a, const char *text, const char *layer, bool train, Diags *d)
 {
-    const char *names[] = {"F", "H", "D", "O", "K", "G", "P", "C", "E", "A", "R", "T", "Q", "M", "L", "B", "S", "V"};
+    const char *names[] = {"F", "H", "D", "O", "K", "G", "P", "C", "E", "A",
+                           "R", "T", "Q", "M", "L", "B", "S", "V", "N"};
     double sizes[sizeof names / sizeof *names];
     uint32_t n = sizeof names / sizeof *names;
     for (uint32_t k = 0; k < n; k++) sizes[k] = 3;
@@ -184,6 +185,7 @@ static const char *const calls[][2] = {
     {"general", "general(D = 3)"},
     {"mixhop", "mixhop(O = 3)"},
     {"signed", "signed(O = 3)"},
+    {"signed_graphs", NULL}, /* reads a second graph */
     {"degree_scaler",
      "degree_scaler(deg = [0, 1, 2], aggr = [mean, max], scalers = [identity, amplification, attenuation])"},
     {"pna", "pna(O = 4, deg = [0, 1, 2], aggregators = [mean, sum, std])"},
@@ -211,6 +213,9 @@ static const char *const calls[][2] = {
     {"pan", "pan(filter_size = 2, N = 16)"},
     {"top_k_pooling", NULL}, /* give a graph */
     {"sag_pooling", NULL},
+    {"asa_pooling", NULL},
+    {"dmon_pool", "dmon_pool(K = 3)"},
+    {"knn_interpolate", NULL}, /* by `pos` its weights are constants */
     /* of the types of a schema: tests/test_golden.py has their gradients, and those above */
     {"hetero", NULL},
     {"han", NULL},
