@@ -381,8 +381,9 @@ static void add_program(Builder *b, const PlanProgram *p)
     for (uint32_t i = 0; i < p->steps.n; i++) add_step(b, &p->steps.data[i]);
     for (uint32_t i = 0; i < p->chains.n; i++) {
         const PlanChain *c = &p->chains.data[i];
-        ICE_UNLESS(c->n >= 2 && c->n <= RT_CHAIN_STEPS && c->first + c->n <= p->steps.n && c->strip > 0);
-        VEC_PUSH(b->arena, &b->chains, ((RtChainDef){c->first, c->n, c->strip}));
+        ICE_UNLESS(c->n >= 2 && c->n <= RT_CHAIN_STEPS && c->first + c->n <= p->steps.n && c->block > 0 &&
+                   c->strip % c->block == 0);
+        VEC_PUSH(b->arena, &b->chains, ((RtChainDef){c->first, c->n, c->strip, c->block}));
     }
     add_signature(b, f);
 }

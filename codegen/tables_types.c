@@ -120,7 +120,8 @@ TYPE(RtGemm)
 static const TableField fields_RtSplitDef[] = {INT(RtSplitDef, walks), INT(RtSplitDef, kernel),
                                                INT(RtSplitDef, first_arg), INT(RtSplitDef, n_args)};
 TYPE(RtSplitDef)
-static const TableField fields_RtChainDef[] = {INT(RtChainDef, first), INT(RtChainDef, n), INT(RtChainDef, strip)};
+static const TableField fields_RtChainDef[] = {INT(RtChainDef, first), INT(RtChainDef, n), INT(RtChainDef, strip),
+                                               INT(RtChainDef, block)};
 TYPE(RtChainDef)
 static const TableField fields_RtResultDef[] = {STR(RtResultDef, name),
                                                 INT(RtResultDef, space),

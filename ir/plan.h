@@ -211,7 +211,8 @@ static inline PlanSplit *plan_split(const PlanStep *s) { return s->kind == PLAN_
 enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* at most; args of all its steps */
 typedef struct PlanChain {
     uint32_t first, n; /* steps; two at least */
-    int64_t strip;     /* rows of a strip */
+    int64_t strip;     /* rows of a strip: a multiple of `block`, as is any shorter one */
+    int64_t block;     /* rows: whole iterations of every step */
 } PlanChain;
 
 typedef struct PlanForm { /* which algebraic form its sums have, as far as fuse and lower choose it */

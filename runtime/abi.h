@@ -142,7 +142,7 @@ typedef struct RtSplitDef { /* PlanSplit */
     int64_t walks, kernel, first_arg, n_args;
 } RtSplitDef;
 typedef struct RtChainDef { /* PlanChain; first counts from the program's first_step */
-    int64_t first, n, strip;
+    int64_t first, n, strip, block;
 } RtChainDef;
 typedef struct RtResultDef {
     int64_t name, space, dtype, n_dims, width, tensor; /* tensor: updated in place, else -1 */

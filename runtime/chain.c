@@ -10,18 +10,7 @@ static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static int64_t common_multiple(int64_t a, int64_t b)
-{
-    int64_t x = a, y = b;
-    while (y) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
-/* What part of the work worth a thread a row is, in all steps. */
+/* The work of one row in all steps, as a share of what is worth a thread. */
 static double share_of_row(const RtChain *c)
 {
     double share = 0;
@@ -32,23 +21,20 @@ static double share_of_row(const RtChain *c)
     return share;
 }
 
-/* Rows of a strip: what the cache holds, or fewer where threads would be left with few strips, but not less than is
-   worth a thread; whole blocks of every step's. */
+/* Rows of a strip: as many as the cache holds, or fewer where threads would be left with few strips, but not fewer than
+   are worth a thread; a multiple of def's block. */
 static int64_t strip_of(const RtExec *e, const RtChain *c)
 {
-    int64_t n_threads = rt_pool_threads(e->options.pool), whole = 1;
-    for (int64_t k = 0; k < c->def->n; k++) {
-        assert(!c->steps[k].backend && c->def->strip % c->steps[k].block == 0);
-        whole = common_multiple(whole, c->steps[k].block);
-    }
-    assert(c->def->strip % whole == 0);
+    int64_t n_threads = rt_pool_threads(e->options.pool), block = c->def->block;
+    for (int64_t k = 0; k < c->def->n; k++) assert(!c->steps[k].backend && block % c->steps[k].block == 0);
+    assert(c->def->strip % block == 0);
     if (n_threads <= 1) return c->def->strip;
     double least = 1 / share_of_row(c), even = (double)c->rows / (double)(n_threads * RT_CHUNKS);
     double wanted = least > even ? least : even;
-    return wanted < (double)c->def->strip ? (int64_t)(wanted / (double)whole + 1) * whole : c->def->strip;
+    return wanted < (double)c->def->strip ? (int64_t)(wanted / (double)block + 1) * block : c->def->strip;
 }
 
-/* How many strips are worth a thread: the work of all steps counts. */
+/* Strips whose work, in all steps together, is worth a thread. */
 static int64_t grain_of(const RtChain *c)
 {
     double share = share_of_row(c) * (double)c->strip;

@@ -113,9 +113,8 @@ bool pass_option_disable(PassContext *ctx, const char *list);
 PassId pass_find(const char *name);
 PassId pass_find_or_error(PassContext *ctx, const char *name);
 
-/* False, with E0616, if m has a `grad` and the pass refuses it, or m has values of 16 bits as well and the pass is not
-   autodiff. lower_module asks for PASS_fuse, behind which the
-   others stand. */
+/* False, with E0616, if m has a `grad` and the pass refuses it, or if m has a `grad` and values of 16 bits and the pass is
+   not autodiff. lower_module asks for PASS_fuse, behind which the others stand. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 
 /* Ends the compiler where the verifier (ctx->verify) refuses what a pass made, with the pass's name and its step's;

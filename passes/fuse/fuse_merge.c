@@ -149,7 +149,8 @@ typedef struct Merge {
     bool *listed;      /* by group: scratch, false between walks */
     bool early;        /* what sums over several maps are put together in waits for the end */
     bool given;        /* what a form or a text puts together is tried, if it pays or not */
-    const IrId *label; /* given, by value: values with the same label are to share a kernel; `none`: with no other */
+    const IrId *
+        label; /* where given, by value: values of one label are to share a kernel; those labelled `none` with nobody */
     IrId none;
     IrValues *with; /* by label: values that have it */
 } Merge;

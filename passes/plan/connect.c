@@ -318,7 +318,7 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     int64_t strip = x.block * (n_blocks > 1 ? n_blocks : 1);
     put_in_order(c, &x, i, last);
     uint32_t head = last - x.n;
-    VEC_PUSH(c->ctx->stage, &c->p->chains, ((PlanChain){head, x.n, strip}));
+    VEC_PUSH(c->ctx->stage, &c->p->chains, ((PlanChain){head, x.n, strip, x.block}));
     keep_splits(c, head, last);
     const PlanStep *s = step_at(c, head);
     pass_remark(c->ctx, PASS_connect, true, s->span,

@@ -16,7 +16,7 @@ typedef struct Takeover {
     uint32_t *at;      /* by group: its position */
     uint32_t *last;    /* by value: position of the last group that reads it */
     bool *fixed;       /* by value: a result, or taken over already */
-    bool *updates;     /* by value: a tensor's new rows, which lie in the tensor */
+    bool *updates;     /* by value: it is what a tensor is updated with, and lies in the tensor's memory */
 } Takeover;
 
 static bool same_elements(const FusedFunc *f, const IrType *a, const IrType *b)

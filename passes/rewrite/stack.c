@@ -29,7 +29,7 @@ typedef struct Choice {
     IrId key, dim, map; /* map: from elements to the rows of the pieces; IR_NONE: elements are these rows */
     IrId space;         /* of the elements */
     uint32_t n;         /* pieces */
-    uint32_t *place;    /* [values] of a value of the first piece 1 + its index in `alike`; 0: it is not there yet */
+    uint32_t *place; /* by value of the first piece: 1 + its index in `alike`, or 0 where it is not in the list yet */
     VEC(Alike) alike;
     IrId *dims; /* [pieces * dims] the first piece's dim that a piece's stands for; IR_NONE: not met */
 } Choice;

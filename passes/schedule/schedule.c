@@ -29,7 +29,8 @@ enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_TOGETHER = 8 }; /* sums of a walk */
 enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
 enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones hardware foresees */
-/* sums of blocks, where there are as many as a GPU has: loads that are on their way together, and warps */
+/* Where the sums of so many blocks as a GPU has are merged: how many loads a thread has under way at once, and how many warps
+   share the merging. */
 enum { NEIGHBOURS = 8, MOST_MERGERS = 32 };
 enum { RANKED_ROWS = 16 }; /* that are worth a thread */
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */

@@ -109,7 +109,7 @@ PLAN_FAULTS = [
     ("passes/plan/connect.c", "if (is_in(x, i) == (turn == 1)) from[n++] = i;", "if (is_in(x, i) == (turn == 0)) from[n++] = i;", "gcn_example"),
     ("passes/plan/connect.c", "            t.apart = false;\n", "", "gat_example"),
     ("passes/plan/connect.c", "        } else if (t.apart) {\n            skipped++;\n        } else {\n            break;\n        }", "        } else {\n            skipped++;\n        }", "gat_example"),
-    ("passes/plan/connect.c", "((PlanChain){head, x.n, strip})", "((PlanChain){head, x.n + (last < c->p->steps.n), strip})", "gcn_example"),
+    ("passes/plan/connect.c", "((PlanChain){head, x.n, strip, x.block})", "((PlanChain){head, x.n + (last < c->p->steps.n), strip, x.block})", "gcn_example"),
     # takeover
     ("passes/plan/takeover.c", "    t->fixed[u] = true;\n", "", "pna"),
     ("passes/plan/takeover.c", " || t->fixed[u] || t->last[u] != position)\n", " || t->fixed[u])\n", "gcn_example"),

@@ -219,7 +219,7 @@ static bool link_is_added(HostPlan *plan, unsigned k)
         static PlanChain chains[64];
         uint32_t n = 0, at = 0;
         while (at < p->chains.n && p->chains.data[at].first < s) chains[n++] = p->chains.data[at++];
-        chains[n++] = (PlanChain){s, 2, 96};
+        chains[n++] = (PlanChain){s, 2, 96, 1};
         while (at < p->chains.n) chains[n++] = p->chains.data[at++];
         p->chains.data = chains;
         p->chains.n = n;

@@ -476,7 +476,8 @@ static void test_row_values(void)
     arena_free(a);
 }
 
-/* Sums by target and by source and a product of each, in which they would not find room: the second sum waits until the first product is there. */
+/* A sum by target and a sum by source, each multiplied by a matrix; both sums at once would not find room: the kernel of the
+   second sum runs behind the first product, which frees the first sum. */
 static void test_late(void)
 {
     static const char text[] =

@@ -90,7 +90,7 @@ static const RtCall calls[] = {
 static const RtSplitDef splits[] = {{.walks = 1, .kernel = K_PARTS, .first_arg = 7, .n_args = 9}};
 static const RtSet sets[] = {{RT_SET_MASK, NODE, T_MASK, -1, -1}};
 static const RtSlot slots[] = {{4, 0, 1, SPACE(NODE)}};
-static const RtChainDef chains[] = {{0, 2, STRIP}};
+static const RtChainDef chains[] = {{0, 2, STRIP, 1}};
 static const RtResultDef results[] = {{.space = NODE, .dtype = RT_F32, .width = 1, .tensor = -1}};
 static const RtKernelFn kernels[RT_N_VARIANTS * N_KERNELS] = {sum_rows, add_rows, sum_parts};
 
@@ -280,9 +280,28 @@ static void test_read_rows(void)
     check_end("runtime_steps: rows that are only read are not computed");
 }
 
+/* Rows that a step leaves out are 0 from run to run only in memory that nobody else has between runs. */
+static void test_rooms(void)
+{
+    static Model m;
+    static World w;
+    RtPack place;
+    RtStatus st = {0};
+    check_begin();
+    make_model(&m, false);
+    fill_world(&w, &m.rt, NODES, EDGES, 500);
+    for (int written = 0; written < 2; written++) {
+        m.buffers[B_SUM].writer = written ? 0 : -1;
+        CHECK(rt_exec_slots(&m.rt, &m.program, &w.graph, &place, &st) == RT_OK);
+        CHECK(place.used == (written ? 0 : 4 * NODES));
+    }
+    check_end("steps: a value of which a step leaves rows out lies in the memory of no result");
+}
+
 int main(void)
 {
     test_ways();
+    test_rooms();
     test_read_rows();
     return check_done();
 }
