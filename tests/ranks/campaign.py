@@ -372,7 +372,10 @@ class Scenario:
             out, err = self.run.communicate(timeout=DEADLINE + SLACK)
         except subprocess.TimeoutExpired:
             self.took = time.time() - self.began
+            alone = self.by == "mpi" and not self.pids()  # all ranks ended, and mpirun hangs in its own end
             self.end()
+            if alone:
+                return "none: mpirun hung"
             raise Wrong("it does not end") from None
         self.took = time.time() - self.began
         left = self.pids()
