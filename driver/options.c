@@ -29,7 +29,9 @@ static const struct {
      "  manifest   OUT.json: inputs, parameters, results and functions, for programs that load the library\n"
      "  obj, ll    OUT.o, OUT.ll: an object file; LLVM IR\n"
      "  c          OUT.c: the same program as readable C\n"
-     "  gir, kir, plan   OUT.gir, OUT.kir, OUT.plan: graph IR after the passes, kernels, the steps that call them",
+     "  gir, kir, plan   OUT.gir, OUT.kir, OUT.plan: graph IR after the passes, kernels, the steps that call them\n"
+     "  schedule   OUT.schedule: how kernels are grouped and tiled, as --schedule takes it\n"
+     "  cu, ptx, cubin   OUT.cu, OUT.ptx, OUT.sm_90.cubin ..: kernels for NVIDIA GPUs, with --target=cuda",
      "  gnnc build gcn.gnn --data cora -o gcn     then: ./gcn train --data cora\n"
      "  gnnc build gcn.gnn --set F=64,C=7 --emit=lib,header,manifest -o libgcn\n"
      "  gnnc build gcn.gnn --data cora --emit=c -o gcn      readable C instead of machine code\n"},
