@@ -49,7 +49,9 @@ typedef struct Price {
     double *write;     /* by value: what storing it costs */
     /* by value: how the kernel that was priced last computes it, bits of CostPlace: in each loop anew */
     uint32_t *place;
-    uint8_t *waits; /* by value: scratch */
+    uint8_t *waits;  /* by value: scratch */
+    IrValues met;    /* values that have a place there, or wait */
+    IrId first, end; /* all of them but arguments lie in [first, end) */
 } Price;
 
 Price cost_groups(const FusedFunc *f, Arena *a); /* of all groups that live */

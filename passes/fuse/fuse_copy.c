@@ -149,7 +149,7 @@ static bool try_move(Copies *c, IrId v)
 static bool round_of_moves(Copies *c)
 {
     bool moved = false;
-    for (IrId v = c->f->f->ops.n; v-- > 0;)
+    for (IrId v = c->price.end; v-- > c->price.first;)
         if (c->price.place[v] && (group_has_copy(c->f, c->g, v) || can_copy(c, v))) moved |= try_move(c, v);
     return moved;
 }

@@ -87,8 +87,7 @@ typedef struct Lower {
     uint32_t first_vec; /* dims before this position of a nest stay out of the vector */
     Emit e;
     KirKernel *kernel;
-    PlanStep *step;         /* joins the program when the kernel is finished */
-    VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
+    PlanStep *step; /* joins the program when the kernel is finished; its arguments are the kernel's parameters */
     VEC(Memo) memos;
     VEC(Image) images;
     int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */

@@ -59,7 +59,8 @@ typedef struct Reorder {
     uint32_t forced_rule;
     bool quiet; /* no remarks: it is only tried */
     RoNear near;
-    VEC(IrId) far; /* what is kept alive while an op is looked at */
+    VEC(IrId) far;     /* what is kept alive while an op is looked at */
+    VEC(IrId) made_of; /* scratch of is_circular */
     uint32_t epoch, look_epoch;
 } Reorder;
 
