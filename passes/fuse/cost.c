@@ -194,8 +194,8 @@ static uint32_t loop_of(Kernel *k, const GroupOp *x)
     return (uint32_t)PLACE_LOOP << (i < MOST_LOOPS ? i : MOST_LOOPS - 1);
 }
 
-/* Once in each loop, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where dear
-   operations fill wide arrays. Half as many numbers of twice the bytes are in a vector. */
+/* Once in each loop, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where
+   dear operations fill wide arrays. Half as many numbers of twice the bytes are in a vector. */
 static void add_op(void *user, const GroupOp *x)
 {
     Kernel *k = user;

@@ -1,6 +1,6 @@
-/* What a step that sums over a map makes of rows at images of its elements, the rows that a process may not own: whether
-   each sum is homogeneous and linear in them, all together, and whether what it writes is. By the traits of ops alone.
-   Changes nothing.
+/* What a step that sums over a map makes of rows at images of its elements, the rows that a process may not own:
+   whether each sum is homogeneous and linear in them, all together, and whether what it writes is. By the traits of ops
+   alone. Changes nothing.
 
      reduce_sum(gather %4 via src * %w) via dst         linear
      ... + %5, relu(...)                                the sum is, the value is not

@@ -146,8 +146,8 @@ static Found find_either(Reorder *r, IrId v)
     return reorder_price(r, living.best) < reorder_price(r, f.best) ? living : f;
 }
 
-/* Is `found`, which lives, made of v itself? It may have lived before, behind v: uses do not say. Where it is, v is near:
-   what is near is looked at first. */
+/* Is `found`, which lives, made of v itself? It may have lived before, behind v: uses do not say. Where it is, v is
+   near: what is near is looked at first. */
 static bool is_circular(Reorder *r, IrId v, IrId found)
 {
     if (r->values.data[v].uses) return true;
