@@ -32,7 +32,7 @@ SHAPES = [line.split() for line in """
 """.strip().splitlines()]
 
 
-# ---- peers: a process that reads shapes and answers with milliseconds --------------------------------------------------
+# ---- peers: a process that reads shapes and answers with milliseconds ------------------------------------------------
 
 def least(run, flops):
     """The least milliseconds of enough runs to fill a fifth of a second."""
@@ -118,7 +118,7 @@ class Peer:
         return float(answer)
 
 
-# ---- ours -------------------------------------------------------------------------------------------------------------
+# ---- ours ------------------------------------------------------------------------------------------------------------
 
 class Ours:
     def __init__(self, gnnc, folder, threads, cpu):
@@ -157,7 +157,7 @@ class Ours:
         return {kind: sum(s["least_ms"] for s in steps) for kind, steps in times.items()}
 
 
-# ---- report -----------------------------------------------------------------------------------------------------------
+# ---- report ----------------------------------------------------------------------------------------------------------
 
 def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values))

@@ -15,7 +15,8 @@ import tempfile
 import rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of a multiprocessor with compute capability 8.0, 9.0 or 10.0 (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"): each quarter has its own registers.
+# Of a multiprocessor with compute capability 8.0, 9.0 or 10.0 (CUDA C++ Programming Guide, "Technical Specifications
+# per Compute Capability"): each quarter has its own registers.
 WARPS, REGISTERS, SHARED, RESERVED = 64, 65536, {"sm_80": 164 << 10}, 1024
 MOST_SHARED = 228 << 10
 

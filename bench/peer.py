@@ -256,7 +256,7 @@ def dgl_take(layer, names, params):
         own.data.copy_(torch.from_numpy(np.array(value, np.float32)).reshape(own.shape))
 
 
-# ---- one open layer or network ----------------------------------------------------------------------------------------
+# ---- one open layer or network ---------------------------------------------------------------------------------------
 
 class Case:
     def __init__(self, job):

@@ -1,6 +1,6 @@
-/* A piece is a file `KEY.code`: a line with the SHA-256 of all that follows it, a line for each kernel's figures, an empty
-   line, the code. A file is replaced as a whole, so who reads sees all of it or none; who uses one gives it the time of now,
-   and the oldest go first. */
+/* A piece is a file `KEY.code`: a line with the SHA-256 of all that follows it, a line for each kernel's figures, an
+   empty line, the code. A file is replaced as a whole, so who reads sees all of it or none; who uses one gives it the
+   time of now, and the oldest go first. */
 #include "codegen/code_cache.h"
 #include "base/file.h"
 #include "base/ice.h"

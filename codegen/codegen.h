@@ -43,8 +43,7 @@ typedef struct CodegenOptions {
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
 
-/* ---- tables (tables.c): the plan as the runtime reads it
- * ----------------------------------------------- */
+/* ---- tables (tables.c): the plan as the runtime reads it --------------------------------------------------------- */
 typedef enum { TABLE_INT, TABLE_STRING, TABLE_DOUBLE, TABLE_STRUCT } TableKind;
 typedef struct TableField { /* of a struct of runtime/abi.h; all are 8-byte cells */
     const char *name;
@@ -79,8 +78,7 @@ const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, A
 /* What a program needs to know of the model without running it, as JSON. */
 void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 
-/* ---- text
- * ---------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 /* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object. */
 void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* One CUDA file: the kernels alone (codegen/emit_cuda.h). */
@@ -91,18 +89,17 @@ void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* LLVM assembly after the middle end (before it with `quick`), all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
 
-/* Compiles the kernels to machine code for each of cuda->archs (if `cubin`) and to PTX (if `ptx`); pieces that the cache
-   holds are taken from there. False with E0634 or E0635. */
+/* Compiles the kernels to machine code for each of cuda->archs (if `cubin`) and to PTX (if `ptx`); pieces that the
+   cache holds are taken from there. False with E0634 or E0635. */
 bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, CodeCache *cache,
                   Arena *a, Diags *d);
 /* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */
 const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, RtDeviceRates rates, Arena *a);
-/* Writes the manifest's list of kernels: how each is started, its parameters, its registers and spilled bytes on each GPU
-   that it was compiled for. */
+/* Writes the manifest's list of kernels: how each is started, its parameters, its registers and spilled bytes on each
+   GPU that it was compiled for. */
 void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out);
 
-/* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then.
- * ---------------- */
+/* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then. ----------------------- */
 bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a,
                   Diags *d); /* exports <name>_tables */
 bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d);

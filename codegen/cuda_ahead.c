@@ -1,9 +1,11 @@
-/* Loads before lanes meet. A lane waits where it hands a number to another one, and no load that stands behind has begun
-   by then: compilers keep such places in the order of the text. So in a loop whose turns stand in a row, what is loaded
-   from memory that is only read is loaded first, at places that are made of the loop's number and of other such loads:
+/* Loads before lanes meet. A lane waits where it hands a number to another one, and no load that stands behind has
+   begun by then: compilers keep such places in the order of the text. So in a loop whose turns stand in a row, what is
+   loaded from memory that is only read is loaded first, at places that are made of the loop's number and such loads:
 
-     for turn = 0 .. 4 { a = x[k]; b = of lane 3 of a; c = y[k]; .. }    ->    for turn = 0 .. 4 { a[turn] = x[k]; c[turn] = y[k]; }
-                                                                              for turn = 0 .. 4 { b = of lane 3 of a[turn]; .. }
+     for turn = 0 .. 4 { a = x[k]; b = of lane 3 of a; c = y[k]; .. }
+     ->
+     for turn = 0 .. 4 { a[turn] = x[k]; c[turn] = y[k]; }
+     for turn = 0 .. 4 { b = of lane 3 of a[turn]; .. }
    Which they are is found here; emit_cuda.c writes them. Changes nothing. */
 #include "codegen/cuda_ahead.h"
 #include "base/ice.h"

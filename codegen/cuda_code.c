@@ -87,8 +87,8 @@ static NvrtcCode copied(Arena *a, const NvrtcCode *from)
     return c;
 }
 
-/* The GPU of the lowest number: PTX for it runs on all others and those to come. It has no letter behind the number, with
-   which PTX would be for that kind alone. */
+/* The GPU of the lowest number: PTX for it runs on all others and those to come. It has no letter behind the number,
+   with which PTX would be for that kind alone. */
 static const char *find_oldest(const CudaCode *cuda, Arena *a)
 {
     long least = LONG_MAX;

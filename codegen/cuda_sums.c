@@ -1,5 +1,5 @@
-/* Sums inside a row whose results lie side by side in a vector, as passes/lower/lower_lanes.c folds them: halves of groups
-   of lanes of two vectors are added until each result has one lane. Here those of 64 features, heads of 8 each:
+/* Sums inside a row whose results lie side by side in a vector, as passes/lower/lower_lanes.c folds them: halves of
+   groups of lanes of two vectors are added until each result has one lane. Here those of 64 features, heads of 8 each:
 
      %u = upper %a, %b, 8; %l = lower %a, %b, 8; %s = add %l, %u      and %t of %c and %d
      %u = upper %s, %t, 4; %l = lower %s, %t, 4; %v = add %l, %u

@@ -1,12 +1,12 @@
-/* Turns of a loop that wait for memory together. A CPU looks ahead of a load that has not come; a lane of a GPU waits where
-   its value is used. So an innermost loop that reads memory, and writes at most to private arrays, is written with
-   several turns side by side: as many as hide the latency and as what they load has registers for. */
+/* Turns of a loop that wait for memory together. A CPU looks ahead of a load that has not come; a lane of a GPU waits
+   where its value is used. So an innermost loop that reads memory, and writes at most to private arrays, is written
+   with several turns side by side: as many as hide the latency and as what they load has registers for. */
 #include "codegen/cuda_turns.h"
 #include "base/ice.h"
 #include "codegen/emit_cuda.h"
 
-/* Side by side at most: turns, loads, registers of what is loaded, instructions. FEW: of loops whose last turns are left
-   out one by one. */
+/* Side by side at most: turns, loads, registers of what is loaded, instructions. FEW: of loops whose last turns are
+   left out one by one. */
 enum { MOST_TURNS = 32, LOADS_IN_FLIGHT = 32, WORDS_IN_FLIGHT = 64, MOST_INSTRUCTIONS = 1600 };
 enum { MOST_FEW = 8, FEW_WORDS_IN_FLIGHT = 40 };
 enum { MOST_UNROLLED = 200 /* instructions of a turn */ };

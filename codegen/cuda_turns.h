@@ -5,8 +5,9 @@
 
 typedef struct CudaTurns {
     uint32_t n; /* 1: one after another */
-    bool
-        few; /* memory says how many there are, and there may be fewer than n: the last one runs again, and changes nothing */
+    /* memory says how many there are, and there may be fewer than n: the last one runs again, and changes
+       nothing */
+    bool few;
 } CudaTurns;
 /* Of `loop`, a KIR_for that is not unrolled. */
 CudaTurns cuda_turns(const KirWalk *w, const CudaWide *wide, const KirIns *loop);

@@ -9,14 +9,14 @@
    warp writes, are one access as well, of which each lane gets all; where they begin anywhere in a buffer, sixteen of
    them are an access of which each lane has one, and hands it to the others.
 
-   Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars, no
-   result depends on which lane of which vector has which feature. So this pass puts values that meet into one set (`of`),
-   and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q times 16
-   elements further on, all else in them is alike, and nothing looks across lanes, but in two ways, of heads of D features:
-   a score of each head, repeated for its features (Spread), which lane l has from lane 4 l / D for all its four; and sums
-   of the features of each head (cuda_sums.c). Heads of 16 features and more, whose scores are scalars of their own, stay
-   as they are. Of a buffer that the kernel writes, and of an array that warps share, it moves all accesses so or none:
-   then each lane still reads what it wrote itself. No bit changes. */
+   Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars,
+   no result depends on which lane of which vector has which feature. So this pass puts values that meet into one set
+   (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q
+   times 16 elements further on, all else in them is alike, and nothing looks across lanes, but in two ways, of heads of
+   D features: a score of each head, repeated for its features (Spread), which lane l has from lane 4 l / D for all its
+   four; and sums of the features of each head (cuda_sums.c). Heads of 16 features and more, whose scores are scalars of
+   their own, stay as they are. Of a buffer that the kernel writes, and of an array that warps share, it moves all
+   accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
 #include "codegen/cuda_sums.h"
@@ -248,9 +248,11 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     uint32_t first = UINT32_MAX, last = 0, behind = 0;
     const KirIns *ins = ins_of(f, x);
     bool read_only = is_only_read(f, ins);
-    /* what is stored, or the index, may be a register, which a `set` changes; what is loaded comes into one behind it */
+    /* what is stored, or the index, may be a register, which a `set` changes; what is loaded comes into one behind
+       it */
     bool by_register = ins->op == KIR_store || (x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var);
-    /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one moves */
+    /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one
+       moves */
     int64_t unit = read_only ? n : n * CUDA_LANES;
     if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
     for (unsigned q = 0; q < n; q++) {
@@ -445,8 +447,8 @@ static bool bar_mixed(Finder *f, const CudaWide *w)
     return dropped;
 }
 
-/* Whether two loads from one place in the text to another find the same: nothing is written there, and no warp is waited
-   for, in the block that holds both. */
+/* Whether two loads from one place in the text to another find the same: nothing is written there, and no warp is
+   waited for, in the block that holds both. */
 static bool is_unwritten(const Finder *f, const KirIns *x, uint32_t first, uint32_t last)
 {
     for (uint32_t at = first; at <= last; at++) {

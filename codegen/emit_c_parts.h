@@ -19,7 +19,8 @@ const char *c_type_name(Arena *a, KirType t); /* "f32x16" */
 /* Asks for the helper `op` for type t (from: its second type, where it has one) and returns its
  * name. */
 const char *c_helper(CFile *f, const char *op, KirType t, KirType from);
-/* Likewise of f32 that lie in memory as f16 or bf16: `op` is value or bits, of one; load, gather, store or round, of a vector. */
+/* Likewise of f32 that lie in memory as f16 or bf16: `op` is value or bits, of one; load, gather, store or round, of a
+   vector. */
 const char *c_helper_16(CFile *f, const char *op, KirBase elem, KirType t, KirType from);
 /* Typedefs asked for so far. */
 void c_print_typedefs(const CFile *f, StrBuf *out);

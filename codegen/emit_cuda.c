@@ -115,7 +115,8 @@ static CText number(CKernel *c, KirType t, double f, int64_t i)
     return c_float(c, t.base, f);
 }
 
-/* A call of a function of head.cu. Of integers it says the type, since operands may be literals, whose type C takes for int. */
+/* A call of a function of head.cu. Of integers it says the type, since operands may be literals, whose type C takes for
+   int. */
 static CText call(CKernel *c, const KirIns *x, const char *name)
 {
     return c_call(c, x, is_float(x->type) ? name : arena_printf(c->arena, "%s<%s>", name, elem(x->type.base)));
@@ -646,9 +647,9 @@ static void write_turns_ahead(Cuda *k, const KirWalk *w, KirId id, const char *n
     c_line(c, "    }");
 }
 
-/* A loop over as many elements as memory says, which are few in most rows: n turns at once, whose loads are on their way together.
-   Where fewer are left the last one comes again: what it loads is there, what it stores in private arrays is what they
-   hold, and registers keep what they have. */
+/* A loop over as many elements as memory says, which are few in most rows: n turns at once, whose loads are on their
+   way together. Where fewer are left the last one comes again: what it loads is there, what it stores in private arrays
+   is what they hold, and registers keep what they have. */
 static void begin_few(Cuda *k, const KirWalk *w, const char *i, const char *from, const char *end, const char *set_end,
                       uint32_t n)
 {

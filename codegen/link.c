@@ -148,8 +148,8 @@ bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out
     return put(&l, out, object.bytes, object.n, 0644);
 }
 
-/* The kernels' CUDA text compiled for this CPU, with the bits that it has on a GPU. What accesses are left to be counted depends
-   on the level. */
+/* The kernels' CUDA text compiled for this CPU, with the bits that it has on a GPU. What accesses are left to be
+   counted depends on the level. */
 static bool compile_shim(Link *l, const char *text, Args *args)
 {
     Args cc = {0};
@@ -185,8 +185,7 @@ bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, A
     return good;
 }
 
-/* ---- libraries
- * ------------------------------------------------------------------------------------ */
+/* ---- libraries --------------------------------------------------------------------------------------------------- */
 
 /* The model and what it needs of the runtime as one object. */
 static bool merge(Link *l, const HostPlan *plan, const StrMap *api)

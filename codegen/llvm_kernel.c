@@ -40,7 +40,8 @@ static LLVMBasicBlockRef new_block(LlvmKernel *e) { return LLVMAppendBasicBlockI
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-/* Bools are bytes in memory, f16 and bf16 two of them: loads and stores handle them as integers and translate at the end. */
+/* Bools are bytes in memory, f16 and bf16 two of them: loads and stores handle them as integers and translate at the
+   end. */
 static KirType memory_type(const LlvmKernel *e, const KirIns *x, unsigned lanes)
 {
     return kir_type(x->type.base == KIR_I1 ? KIR_I8 : kir_memory_base(e->kernel, x), lanes);
@@ -294,8 +295,7 @@ static void on_prefetch(void *ctx, const KirWalk *w, KirId id)
     llvm_intrinsic(e, "llvm.prefetch", over, 1, args, 4);
 }
 
-/* ---- values and variables
- * ------------------------------------------------------------------------ */
+/* ---- values and variables ---------------------------------------------------------------------------------------- */
 
 static void on_value(void *ctx, const KirWalk *w, KirId id)
 {
@@ -327,8 +327,7 @@ static void on_set(void *ctx, const KirWalk *w, KirId id)
     LLVMBuildStore(e->at, llvm_operand(e, w->k, x->args[1]), e->values[x->args[0]]);
 }
 
-/* ---- control
- * ------------------------------------------------------------------------------------- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 static LLVMValueRef extreme_index(LlvmKernel *e, bool max, LLVMValueRef a, LLVMValueRef b)
 {
@@ -449,8 +448,7 @@ static void on_end_if(void *ctx, const KirWalk *w, KirId id)
     LLVMPositionBuilderAtEnd(e->at, b.exit);
 }
 
-/* ---- functions
- * ------------------------------------------------------------------------------------ */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 
 static void function_attribute(LlvmKernel *e, LLVMValueRef f, const char *key, const char *value)
 {

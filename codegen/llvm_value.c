@@ -96,7 +96,8 @@ static LLVMValueRef fma_in_double(LlvmKernel *e, KirType t, const LLVMValueRef *
     return LLVMBuildFPTrunc(e->at, round_to_odd(e, s, lost, t.lanes), llvm_type(e->context, t), "");
 }
 
-/* A function of three vectors, which the caller fills and goes back from; or the one of this name that is there (*made false). */
+/* A function of three vectors, which the caller fills and goes back from; or the one of this name that is there (*made
+   false). */
 static LLVMValueRef fma_function(LlvmKernel *e, KirType t, const char *kind, bool *made)
 {
     LLVMTypeRef type = llvm_type(e->context, t), params[] = {type, type, type};
@@ -127,9 +128,10 @@ static LLVMValueRef exact_fma(LlvmKernel *e, KirType t)
     return f;
 }
 
-/* Lanes of f32 sums that are in s rounded to f64 and in r to f32 where rounding twice may differ from rounding once: s lies in the
-   middle between two f32, so that its last 29 bits are 1 and zeros; or r is a denormal, whose middles are elsewhere, or the least
-   number above those. An r of 0 is right: what rounds to 0 next to a middle is the exact difference of two numbers of one size. */
+/* Lanes of f32 sums that are in s rounded to f64 and in r to f32 where rounding twice may differ from rounding once: s
+   lies in the middle between two f32, so that its last 29 bits are 1 and zeros; or r is a denormal, whose middles are
+   elsewhere, or the least number above those. An r of 0 is right: what rounds to 0 next to a middle is the exact
+   difference of two numbers of one size. */
 static LLVMValueRef rounded_twice(LlvmKernel *e, LLVMValueRef s, LLVMValueRef r, unsigned lanes)
 {
     LLVMTypeRef i32 = llvm_type(e->context, kir_type(KIR_I32, lanes)),
@@ -144,8 +146,8 @@ static LLVMValueRef rounded_twice(LlvmKernel *e, LLVMValueRef s, LLVMValueRef r,
     return LLVMBuildOr(e->at, middle, tiny, "");
 }
 
-/* CPUs without fma: one function per vector type, so that its length is paid once. An f32 is rounded twice, and where that may differ
-   the whole vector is computed exactly. f64 goes to libm lane by lane. */
+/* CPUs without fma: one function per vector type, so that its length is paid once. An f32 is rounded twice, and where
+   that may differ the whole vector is computed exactly. f64 goes to libm lane by lane. */
 static LLVMValueRef generic_fma(LlvmKernel *e, KirType t)
 {
     bool made;

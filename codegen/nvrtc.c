@@ -1,5 +1,6 @@
-/* Calls NVRTC and nvJitLink, which are opened by dlopen, so that gnnc builds and runs without them. NVRTC's front end and optimizer take half of the time
-   of a compilation and make the same PTX for each GPU that is new enough; so nvJitLink assembles one PTX for all GPUs. */
+/* Calls NVRTC and nvJitLink, which are opened by dlopen, so that gnnc builds and runs without them. NVRTC's front end
+   and optimizer take half of the time of a compilation and make the same PTX for each GPU that is new enough; so
+   nvJitLink assembles one PTX for all GPUs. */
 #include "codegen/nvrtc.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -38,8 +39,8 @@ typedef struct JitLink { /* the functions of nvJitLink.h that are called; all re
 
 enum { INPUT_PTX = 2, LEAST_MAJOR = 13 /* of NVRTC and nvJitLink whose ptxas has the option -Ofc */ };
 
-/* What ptxas calls its lightest fast compilation: kernels take the registers that they need, so that none of the library's
-   spills, and it is done in three quarters of the time. */
+/* What ptxas calls its lightest fast compilation: kernels take the registers that they need, so that none of the
+   library's spills, and it is done in three quarters of the time. */
 static const char PTXAS[] = "-Ofc=min";
 static const char *const FLOATS[] = {"--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
 enum { N_FLOATS = sizeof FLOATS / sizeof *FLOATS };
@@ -151,8 +152,8 @@ static uint32_t number_before(const char *line, const char *end, const char *wha
     return (uint32_t)strtoul(at, NULL, 10);
 }
 
-/* Reads what ptxas logs of each kernel: a line `Compiling entry function 'NAME'`, then lines with its registers and bytes. The
-   linker logs some of these figures again, in lines that do not begin with `ptxas` and are left out. */
+/* Reads what ptxas logs of each kernel: a line `Compiling entry function 'NAME'`, then lines with its registers and
+   bytes. The linker logs some of these figures again, in lines that do not begin with `ptxas` and are left out. */
 static void read_usage(Arena *a, const char *log, NvrtcCode *code)
 {
     static const char entry[] = "Compiling entry function '";

@@ -17,14 +17,15 @@ typedef struct NvrtcCode {
 typedef enum { NVRTC_DONE, NVRTC_MISSING, NVRTC_REFUSED } NvrtcOutcome;
 
 /* Compiles for `arch`: "sm_90" gives machine code (a cubin), "compute_90" PTX for that architecture and those to come.
-   Bytes and usage are from the arena. MISSING: no library; why is what to install. REFUSED: why is its log. Keeps the library
-   open; not for several threads at once. */
+   Bytes and usage are from the arena. MISSING: no library; why is what to install. REFUSED: why is its log. Keeps the
+   library open; not for several threads at once. */
 NvrtcOutcome nvrtc_compile(Arena *a, const char *text, const char *arch, NvrtcCode *code, const char **why);
-/* Which compilers there are and with what options they are called, as one line from the arena: the same line and the same text
-   give the same code. NULL: NVRTC is missing. */
+/* Which compilers there are and with what options they are called, as one line from the arena: the same line and the
+   same text give the same code. NULL: NVRTC is missing. */
 const char *nvrtc_identity(Arena *a);
 /* Whether nvrtc_assemble is there: nvJitLink of CUDA 13 or later, no older than NVRTC. */
 bool nvrtc_assembles(Arena *a);
 /* Makes machine code for `arch` ("sm_90") from PTX for that GPU or an older one; results and failures are those of
-   nvrtc_compile. After nvrtc_assembles was called once, several threads may call this at a time, each with its own arena. */
+   nvrtc_compile. After nvrtc_assembles was called once, several threads may call this at a time, each with its own
+   arena. */
 NvrtcOutcome nvrtc_assemble(Arena *a, const NvrtcCode *ptx, const char *arch, NvrtcCode *code, const char **why);

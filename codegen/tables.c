@@ -507,8 +507,8 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .manifest = manifest};
 }
 
-/* The tables of one plan. device: how its kernels run on GPUs, NULL for a plan of CPUs alone; manifest: the JSON text that
-   `info` prints, or "". */
+/* The tables of one plan. device: how its kernels run on GPUs, NULL for a plan of CPUs alone; manifest: the JSON text
+   that `info` prints, or "". */
 static ModelTables *build(const HostPlan *plan, const char *model, const CodegenDevice *device, const char *manifest,
                           Arena *a)
 {

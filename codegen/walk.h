@@ -25,7 +25,8 @@ typedef struct KirWalk {
 } KirWalk;
 
 /* Hooks get the emitter's own context, the walk and the instruction's id. Operands are ids in
-   w->k->ins; an operand that is a `var` means its current value. Every hook is set but for those that say what NULL is. */
+   w->k->ins; an operand that is a `var` means its current value. Every hook is set but for those that say what NULL
+   is. */
 typedef struct Emitter {
     void (*begin_kernel)(void *ctx, const KirWalk *w);
     void (*end_kernel)(void *ctx, const KirWalk *w);

@@ -39,8 +39,7 @@ static bool is_reduce(const IrOp *op) { return (ir_ops[op->op].traits & T_REDUCE
 
 static IrId arg_of(const Blocks *b, const IrOp *op, uint32_t i) { return b->v[op->args[i]].same; }
 
-/* ---- which values are one, which are live
-   ------------------------------------------------------------------------------ */
+/* ---- which values are one, which are live ------------------------------------------------------------------------ */
 
 static bool is_const(const Blocks *b, IrId id, double x)
 {
@@ -145,8 +144,7 @@ static void give_names(Blocks *b)
             if (b->v[id].round == round) give_name(b, id);
 }
 
-/* ---- expressions
-   ------------------------------------------------------------------------------------------------------- */
+/* ---- expressions ------------------------------------------------------------------------------------------------- */
 
 static int print_value(const Blocks *b, StrBuf *out, IrId id);
 
@@ -339,8 +337,7 @@ static void print_op_text(const Blocks *b, StrBuf *out, IrId id)
     else print_op(b, out, id);
 }
 
-/* ---- blocks
-   ------------------------------------------------------------------------------------------------------------ */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static const char *rows_text(const Blocks *b, IrId space)
 {

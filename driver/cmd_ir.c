@@ -113,8 +113,7 @@ static bool wants_kernel_stage(const Wanted *w)
            (opt_has(&w->s->opt, OPT_REMARKS) && !opt_has(&w->s->opt, OPT_RUN));
 }
 
-/* ---- output
-   ------------------------------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 static int print_kernels(Session *s, const char *path)
 {

@@ -43,8 +43,8 @@ const char *session_one_file(Session *s, const char *what);
 bool session_frontend_options(Session *s, FrontendOptions *fo);
 /* The kind of kernels (runtime/abi.h) that this machine is taken for: its own, at most GNNC_CPU. False with E0612. */
 bool session_native_cpu(Session *s, int *variant);
-/* Rows of each space of m [spaces], as headers and meta.json of the folder or archive say: those of nodes that lists of edges
-   join, and of edges that are in an array, at most; -1: they do not say. NULL with diagnostics. */
+/* Rows of each space of m [spaces], as headers and meta.json of the folder or archive say: those of nodes that lists of
+   edges join, and of edges that are in an array, at most; -1: they do not say. NULL with diagnostics. */
 int64_t *facts_rows(Session *s, const IrModule *m, const char *dir);
 /* Facts of a data directory. False with E0614. */
 bool facts_read(Session *s, const char *dir, FrontendOptions *fo);

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Sums over all nodes are made of leaves of so many rows (docs/design.md): with parts this large or larger, whole leaves
-   belong to one part. */
+/* Sums over all nodes are made of leaves of so many rows (docs/design.md): with parts this large or larger, whole
+   leaves belong to one part. */
 enum { LEAF_ROWS = 512, LEAST_ROWS_ALIGNED = 2048 };
 
 typedef struct Request {
@@ -146,7 +146,8 @@ static bool read_owners(Session *s, const Request *q, int64_t nodes, int32_t *ow
                                                     (long long)count, (long long)nodes));
 }
 
-/* Owners of graphs from those of their nodes, which must agree. A graph without nodes goes where the one before it went. */
+/* Owners of graphs from those of their nodes, which must agree. A graph without nodes goes where the one before it
+   went. */
 static bool owners_of_graphs(Session *s, const char *path, const Folder *f, const int32_t *owner, int32_t *graphs)
 {
     for (int64_t g = 0; g < f->graphs; g++) graphs[g] = -1;

@@ -1,5 +1,5 @@
-/* gnnc data info DIR --schema: the kinds of nodes and the relations of a folder as a schema of the language, and only that.
-   Looks at meta.json and at the headers of arrays. A folder says its relations in one of two ways:
+/* gnnc data info DIR --schema: the kinds of nodes and the relations of a folder as a schema of the language, and only
+   that. Looks at meta.json and at the headers of arrays. A folder says its relations in one of two ways:
 
      "relations": {"writes": ["author", "paper"]}        edges of writes in writes.edge_index.npy or author.writes.npy
      "num_relations": 3, edge_index.npy, edge_type.npy   one kind `node`, a relation for each integer of edge_type */
@@ -145,7 +145,7 @@ static bool numbered_relations(Writer *w)
     return true;
 }
 
-/* ---- whole --------------------------------------------------------------------------------------------------------- */
+/* ---- whole ------------------------------------------------------------------------------------------------------- */
 
 static const char *schema_name(const Writer *w)
 {

@@ -1,6 +1,7 @@
-/* How many pairs of a row and a key the data of --data have, for the pass `pairs`: of their edges, whose keys an integer
-   input says. Counts what lies in .npy files of a directory, by a bit for each row and key; of the rest, and of what takes
-   too many bits, the pass expects a usual number. The runtime checks what the files hold when it loads them. */
+/* How many pairs of a row and a key the data of --data have, for the pass `pairs`: of their edges, whose keys an
+   integer input says. Counts what lies in .npy files of a directory, by a bit for each row and key; of the rest, and of
+   what takes too many bits, the pass expects a usual number. The runtime checks what the files hold when it loads
+   them. */
 #include "driver/npy.h"
 #include "driver/pipeline.h"
 #include <string.h>
@@ -24,7 +25,8 @@ static int64_t count_of(const Npy *x, int64_t first, int64_t n)
     return most < (double)MOST_BITS ? (int64_t)most + 1 : MOST_BITS;
 }
 
-/* How many different pairs of a row and a key n edges have: edge i leads to row edges[first + i] and has the key keys[i].
+/* How many different pairs of a row and a key n edges have: edge i leads to row edges[first + i] and has the key
+   keys[i].
    0: too many to be counted. n_rows: the greatest row and one. */
 static double pairs_of(const Npy *edges, int64_t first, int64_t n, const Npy *keys, double *n_rows)
 {

@@ -14,9 +14,9 @@ typedef struct Kind {
 } Kind;
 typedef struct Relation {
     const char *name; /* NULL: edge_index.npy, of the kind without a name */
-    /* the stem of the array that says the edges: "writes.edge_index" holds both ends of each; a column, "author.writes",
-       holds one target for each source, by the sources' ids. Where the sources have no name, "subject" for example, parts
-       hold the targets' ids of the whole, since a program may read them as numbers as well */
+    /* the stem of the array that says the edges: "writes.edge_index" holds both ends of each; a column,
+       "author.writes", holds one target for each source, by the sources' ids. Where the sources have no name, "subject"
+       for example, parts hold the targets' ids of the whole, since a program may read them as numbers as well */
     const char *array;
     /* of a metapath: the arrays of its steps, "subject,reverse(subject)", as compose has them; else NULL */
     const char *path;

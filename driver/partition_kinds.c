@@ -1,5 +1,5 @@
-/* Reads a data folder of several kinds of nodes, which meta.json names (docs/data.md): its kinds, how many nodes each has,
-   and the edges of all relations, which are numbered one kind and one relation after another. */
+/* Reads a data folder of several kinds of nodes, which meta.json names (docs/data.md): its kinds, how many nodes each
+   has, and the edges of all relations, which are numbered one kind and one relation after another. */
 #include "driver/data.h"
 #include "driver/partition.h"
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* gnnc data partition --paths: finds the pairs of nodes that metapaths join, and adds them to the folder as relations, so
-   that its parts hold them: a process has too few edges to find those of its own nodes. */
+/* gnnc data partition --paths: finds the pairs of nodes that metapaths join, and adds them to the folder as relations,
+   so that its parts hold them: a process has too few edges to find those of its own nodes. */
 #include "driver/partition.h"
 #include "ir/graph.h"
 #include "runtime/graph_path.h"

@@ -1,5 +1,5 @@
-/* gnnc data info and verify on a partition; contracts in partition.h. Verify reads nothing of the folder that was split:
-   what the parts say of the whole must agree among themselves. */
+/* gnnc data info and verify on a partition; contracts in partition.h. Verify reads nothing of the folder that was
+   split: what the parts say of the whole must agree among themselves. */
 #include "base/file.h"
 #include "driver/data.h"
 #include "driver/partition.h"

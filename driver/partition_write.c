@@ -1,5 +1,6 @@
 /* Writes the parts of a data folder; contracts in partition.h. All files are written into a folder of their own beside
-   it, or inside it where it is there, and moved when the last is whole; partition.json is the last that gets its place. */
+   it, or inside it where it is there, and moved when the last is whole; partition.json is the last that gets its
+   place. */
 #include "base/file.h"
 #include "base/sha256.h"
 #include "driver/data.h"

@@ -1,11 +1,12 @@
-/* How far a program that keeps numbers in 16 bits (pass narrow) lies from the same program in full precision. The interpreter
-   runs each function of the model twice in f64, without and with the casts, on the inputs of --data or on a random graph, from the
-   weights of --weights or those with which training begins. What is reported of a result:
+/* How far a program that keeps numbers in 16 bits (pass narrow) lies from the same program in full precision. The
+   interpreter runs each function of the model twice in f64, without and with the casts, on the inputs of --data or on a
+   random graph, from the weights of --weights or those with which training begins. What is reported of a result:
 
      difference   the largest |with - without|: what the casts alone do
-     bound        the largest |with - without| + e, where e bounds how far compiled code, which rounds to f32 as well, may lie from
-                  `with`: no run of the executable on these numbers lies further from the exact result
-     undecided    elements that hang on a comparison whose operands lie within their bounds (a relu at 0): the bound leaves them out
+     bound        the largest |with - without| + e, where e bounds how far compiled code, which rounds to f32 too, may
+                  lie from `with`: no run of the executable on these numbers lies further from the exact result
+     undecided    elements that hang on a comparison whose operands lie within their bounds (a relu at 0), which the
+                  bound leaves out
 
    Never reads archives and texts of edges: these the runtime reads. */
 #include "driver/store_error.h"
@@ -362,8 +363,8 @@ static bool read_list(Report *r, const char *name, bool ends)
     return true;
 }
 
-/* Draws the integers of the list `name`. They are edges' ends, each one of RANDOM_NODES nodes of its type, or, if is_type,
-   a type for each edge, one of those that the module's relations ask for. */
+/* Draws the integers of the list `name`. They are edges' ends, each one of RANDOM_NODES nodes of its type, or, if
+   is_type, a type for each edge, one of those that the module's relations ask for. */
 static void draw_list(Report *r, const IrModule *m, const IrGraph *g, const char *name, bool is_type)
 {
     if (has_list(r, name)) return;

@@ -98,8 +98,7 @@ static void match(Lines *b, Lines *c)
     arena_free(scratch);
 }
 
-/* ---- numbers
-   ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* Gives the values of one function of `after`, lines [first, last), the numbers of the lines they match. */
 static void renumber(Arena *a, const Lines *before, Lines *after, uint32_t first, uint32_t last, int64_t *next)
@@ -136,8 +135,7 @@ static void renumber_all(Arena *a, const Lines *before, Lines *after)
     }
 }
 
-/* ---- printing
-   ------------------------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Edit {
     char sign; /* ' ', '-', '+' */

@@ -5,8 +5,7 @@
 #include "frontend/std_text.h"
 #include <ctype.h>
 
-/* ---- text
-   ------------------------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '\''; }
 
@@ -126,8 +125,7 @@ static const char *base_name(Arena *a, const char *path)
     return arena_strndup(a, name, n > 4 && strcmp(name + n - 4, ".gnn") == 0 ? n - 4 : n);
 }
 
-/* ---- one definition
-   -------------------------------------------------------------------------------------------------- */
+/* ---- one definition ---------------------------------------------------------------------------------------------- */
 
 static void collect_slots(Arena *a, const AstBlock *b, DocLines *out);
 
@@ -184,8 +182,7 @@ static DocEntry entry_of(Arena *a, const AstDecl *d, uint32_t family)
     return e;
 }
 
-/* ---- files
-   ----------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 typedef VEC(const AstDecl *) Decls;
 
@@ -230,8 +227,7 @@ const DocLibrary *doc_read(Arena *a, const Source *const *files, uint32_t n, Dia
     return d->n_errors ? NULL : lib;
 }
 
-/* ---- names
-   ----------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 bool doc_names(const DocEntry *entry, const char *name)
 {

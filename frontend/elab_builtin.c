@@ -30,8 +30,7 @@ static Value error_dim(Elab *e, const Value *v, const Value *which, Span s)
     return value_error();
 }
 
-/* ---- one operand
- * --------------------------------------------------------------------------------- */
+/* ---- one operand ------------------------------------------------------------------------------------------------- */
 
 static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static double sigmoid_of(double x) { return 1 / (1 + exp(-x)); }
@@ -82,8 +81,7 @@ static Value builtin_int(Elab *e, const Call *c)
     return op_cast(e, *arg(c, 0), IR_I64, c->span);
 }
 
-/* ---- two and three
- * --------------------------------------------------------------------------------- */
+/* ---- two and three ----------------------------------------------------------------------------------------------- */
 
 static Value builtin_pow(Elab *e, const Call *c)
 {
@@ -129,8 +127,7 @@ static Value builtin_grad(Elab *e, const Call *c)
     return op_grad(e, *arg(c, 0), *arg(c, 1), c->span);
 }
 
-/* ---- dims
- * ------------------------------------------------------------------------------------------- */
+/* ---- dims -------------------------------------------------------------------------------------------------------- */
 
 static bool may_be_dim(const Value *v)
 {
@@ -301,8 +298,7 @@ static Value builtin_size(Elab *e, const Call *c)
     return (Value){.kind = V_DIM, .dim = dim, .span = c->span};
 }
 
-/* ---- joining
- * ------------------------------------------------------------------------------------------ */
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
 
 /* v with every dim of `dims` and in the space: a copy per missing index. */
 static Value widen(Elab *e, Value v, IrId space, const IrId *dims, uint32_t n, Span s)
@@ -422,8 +418,7 @@ static Value builtin_cat(Elab *e, const Call *c)
     return cat_values(e, parts, n, c->span);
 }
 
-/* ---- random numbers, constants of a type
- * ---------------------------------------------------------------- */
+/* ---- random numbers, constants of a type ------------------------------------------------------------------------- */
 
 static bool type_of_value(Elab *e, const Value *v, IrType *t)
 {
@@ -572,8 +567,7 @@ static Value builtin_require(Elab *e, const Call *c)
     return value_none(c->span);
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

@@ -1,8 +1,7 @@
 /* Calls: binding arguments, running a definition's body in a frame of its own, instances of layers. */
 #include "frontend/sema.h"
 
-/* ---- names of instances
- * -------------------------------------------------------------------------- */
+/* ---- names of instances ------------------------------------------------------------------------------------------ */
 
 /* Whose names they are: those of the layer at hand. Functions and reducers own none, and two calls of one must not
    share parameters. */
@@ -71,8 +70,7 @@ static const char *fresh_path(Elab *e, const Def *def, Span s)
     return arena_printf(e->a, "%s%s.", e->frame->path, name);
 }
 
-/* ---- binding arguments
- * ---------------------------------------------------------------------------- */
+/* ---- binding arguments ------------------------------------------------------------------------------------------- */
 
 typedef struct Filled { /* what each parameter of a signature gets */
     Value *values;
@@ -206,8 +204,7 @@ static const AstParam *missing(const AstSignature *sig, const Filled *f)
     return NULL;
 }
 
-/* ---- running a body
- * ------------------------------------------------------------------------------- */
+/* ---- running a body ---------------------------------------------------------------------------------------------- */
 
 static void declare_expr(Elab *e, const AstExpr *x)
 {

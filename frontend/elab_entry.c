@@ -36,8 +36,8 @@ static AstParam part_of_record(Elab *e, const AstParam *p, const char *key)
     return part;
 }
 
-/* Which types or relations give argument p a value: all that p's type names, or, where the data folder is known, those of
-   which it holds a file. keys: room for as many as the schema has. */
+/* Which types or relations give argument p a value: all that p's type names, or, where the data folder is known, those
+   of which it holds a file. keys: room for as many as the schema has. */
 static uint32_t keys_of(Elab *e, const AstParam *p, const char **keys)
 {
     uint32_t all = by_type_keys(e, p->type, keys), n = 0;

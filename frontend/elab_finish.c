@@ -12,8 +12,7 @@ typedef struct Finish {
     IrId *final; /* [n] index in m->dims, by representative */
 } Finish;
 
-/* ---- what is used
- * ------------------------------------------------------------------------------------ */
+/* ---- what is used ------------------------------------------------------------------------------------------------ */
 
 static bool *live_ops(Elab *e, const IrFunc *f)
 {
@@ -52,8 +51,7 @@ static void drop_dead(Elab *e, IrFunc *f)
     e->patches.n = kept;
 }
 
-/* ---- sizes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static void error_open_var(Elab *e, const Size *s, StrBuf *missing)
 {
@@ -87,8 +85,7 @@ static int64_t final_size(Elab *e, const Size *s, Span at, StrBuf *missing)
     return 1;
 }
 
-/* ---- merging renamed dims
- * --------------------------------------------------------------------------------- */
+/* ---- merging renamed dims ---------------------------------------------------------------------------------------- */
 
 static uint32_t root(const Finish *f, IrId d)
 {
@@ -166,8 +163,7 @@ static void unite_renamed(Finish *f)
         }
 }
 
-/* ---- the final dims
- * ------------------------------------------------------------------------------------------ */
+/* ---- the final dims ---------------------------------------------------------------------------------------------- */
 
 /* A label as an identifier of the text form. */
 static const char *final_name(Elab *e, const char *label)

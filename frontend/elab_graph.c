@@ -65,8 +65,7 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
     return value_error();
 }
 
-/* ---- derived graphs
- * ------------------------------------------------------------------------------ */
+/* ---- derived graphs ---------------------------------------------------------------------------------------------- */
 
 static const char *const derived_names[] = {
     [IR_GRAPH_REVERSE] = "reverse",      [IR_GRAPH_LINE] = "line",           [IR_GRAPH_SIBLINGS] = "siblings",
@@ -408,8 +407,8 @@ static bool look_through(Elab *e, const CallArg *arg, IrGraph *g)
     return true;
 }
 
-/* answers(g, a, b, by = type): to each edge of g from every node that an edge of a or b leads to, from the same source and
-   with the same integer `type`. */
+/* answers(g, a, b, by = type): to each edge of g from every node that an edge of a or b leads to, from the same source
+   and with the same integer `type`. */
 Value builtin_answers(Elab *e, const Call *c)
 {
     const GraphValue *base;

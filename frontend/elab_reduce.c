@@ -25,8 +25,7 @@ bool reduce_name_split(Elab *e, const char *name, const char **reducer, ReduceWh
     return *reducer && (def_find(e, &e->folds, *reducer) || scope_find(e->frame, *reducer));
 }
 
-/* ---- where from, where to
- * --------------------------------------------------------------------------- */
+/* ---- where from, where to ---------------------------------------------------------------------------------------- */
 
 static Value error_operand(Elab *e, const Value *v, const char *name, const char *wants, Span s)
 {
@@ -62,8 +61,7 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
     return true;
 }
 
-/* ---- classes of state updates
- * ----------------------------------------------------------------------- */
+/* ---- classes of state updates ------------------------------------------------------------------------------------ */
 
 typedef enum { CLASS_NONE, CLASS_SUM, CLASS_MUL, CLASS_MAX, CLASS_MIN } Class;
 
@@ -157,8 +155,7 @@ static bool error_class(Elab *e, const AstFold *fold, const AstStmt *s, const ch
     return false;
 }
 
-/* ---- states
- * ------------------------------------------------------------------------------------------ */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 typedef struct StateRun {
     Update update;
@@ -306,8 +303,7 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
     return starts_so ? v : op_binary(e, join_ops[r->update.class], "join", v, init, st->span);
 }
 
-/* ---- merge and done
- * ------------------------------------------------------------------------------------ */
+/* ---- merge and done ---------------------------------------------------------------------------------------------- */
 
 static bool is_other(const AstExpr *x, const char *state)
 {

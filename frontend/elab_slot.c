@@ -238,7 +238,8 @@ static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType 
     scope_set(e, name->text, slot_reuse(e, id, &t, full, name->span));
 }
 
-/* What a parameter may have a row of: nodes, or edges that stand in a list, whose order is that of its rows in weight files. */
+/* What a parameter may have a row of: nodes, or edges that stand in a list, whose order is that of its rows in weight
+   files. */
 static bool has_listed_rows(Elab *e, IrId space)
 {
     const IrGraph *g = graph_of_edges(e, space);

@@ -1,8 +1,7 @@
 /* Statements and blocks. */
 #include "frontend/sema.h"
 
-/* ---- assignments
- * --------------------------------------------------------------------------------- */
+/* ---- assignments ------------------------------------------------------------------------------------------------- */
 
 static void assign_one(Elab *e, const AstExpr *target, Value v)
 {

@@ -11,8 +11,7 @@ typedef struct Train {
     const char *name;
 } Train;
 
-/* ---- values over rows
- * -------------------------------------------------------------------------------- */
+/* ---- values over rows -------------------------------------------------------------------------------------------- */
 
 static Value mean_dims(Elab *e, Value v, Span s)
 {
@@ -55,8 +54,7 @@ static Value mean_on(Elab *e, Value v, const AstExpr *on, Span s)
     return op_binary(e, IR_OP_div, "divide", sum, count, s);
 }
 
-/* ---- hypers and names
- * ----------------------------------------------------------------------------------- */
+/* ---- hypers and names -------------------------------------------------------------------------------------------- */
 
 static void set_hyper(Elab *e, const AstTrainItem *it)
 {
@@ -95,8 +93,7 @@ static void train_frame(Elab *e, const Train *t)
     }
 }
 
-/* ---- the two functions
- * --------------------------------------------------------------------------------------- */
+/* ---- the two functions ------------------------------------------------------------------------------------------- */
 
 static void train_step(Elab *e, const Train *t)
 {

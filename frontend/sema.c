@@ -13,8 +13,7 @@ typedef struct Program {
     StrMap test_names;
 } Program;
 
-/* ---- definitions
- * --------------------------------------------------------------------------------------- */
+/* ---- definitions ------------------------------------------------------------------------------------------------- */
 
 static void define(Elab *e, DefTable *table, const AstDecl *decl, bool is_std)
 {
@@ -108,8 +107,7 @@ static void read_std(Elab *e, Program *p)
     for (uint32_t i = 0; i < std->files.n; i++) collect(e, std->files.data[i], true, p);
 }
 
-/* ---- the entry
- * ----------------------------------------------------------------------------------------- */
+/* ---- the entry --------------------------------------------------------------------------------------------------- */
 
 typedef struct Mark { /* lengths of all tables, to forget what was written */
     IrModule m;
@@ -265,8 +263,7 @@ static void elab_entry(Elab *e, const Program *p, Entry *entry)
     elab_train(e, p->train, &entry->target, entry->def->name);
 }
 
-/* ---- definitions that nobody calls
- * --------------------------------------------------------------------------- */
+/* ---- definitions that nobody calls ------------------------------------------------------------------------------- */
 
 static bool sample_value(Elab *e, const AstType *t, Value *out);
 

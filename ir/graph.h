@@ -13,7 +13,8 @@ typedef uint32_t IrId; /* value, space, map, dim, graph, tensor or function: an 
 typedef VEC(IrId) IrValues;
 enum { IR_MAX_DIMS = 6, IR_UNIT = 0 /* space 0 is always the unit space: one row */ };
 
-/* f16 and bf16 are how numbers lie in memory: values of these are cast from f32 and to it, and moved, never computed with. */
+/* f16 and bf16 are how numbers lie in memory: values of these are cast from f32 and to it, and moved, never computed
+   with. */
 typedef enum { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL, IR_F16, IR_BF16, IR_N_DTYPES } IrDtype;
 extern const char *const ir_dtype_names[IR_N_DTYPES];
 bool ir_dtype_is_float(IrDtype t);
@@ -67,11 +68,11 @@ typedef enum {
     IR_GRAPH_PERMUTATION, /* into each of the base's nodes one edge, from another: all in an order that is drawn */
     IR_GRAPH_COLUMN,  /* from each row of a space of nodes one edge, to the row of another that an integer of it says */
     IR_GRAPH_COMPOSE, /* a metapath: from each node to each that a path leads to, one edge of every graph of `path` */
-    /* its edges are the pairs of a row and a key that the base's edges have, by key, then by row: from the row to the key.
-       `batch` says each edge's row, `of` its key, a map that an input says, `image` its pair */
+    /* its edges are the pairs of a row and a key that the base's edges have, by key, then by row: from the row to the
+       key. `batch` says each edge's row, `of` its key, a map that an input says, `image` its pair */
     IR_GRAPH_KEYED,
-    /* to each edge of the base an edge from every node of those that the base's edges lead to: a pair's ends follow from
-       its number, so that no array says them where rows are walked (ir_graph_of_all) */
+    /* to each edge of the base an edge from every node of those that the base's edges lead to: a pair's ends follow
+       from its number, so that no array says them where rows are walked (ir_graph_of_all) */
     IR_GRAPH_CANDIDATES,
     /* to each edge of the base an edge from every node that some edge of `path` leads to from the same source, and with
        the same key where there are `keys`; each once */
@@ -104,11 +105,12 @@ typedef struct IrGraph {
        behind the kept edges, by node. nearest: keep or remove, whether a node is its own neighbour */
     IrLoopPolicy policy;
     /* nearest, select, routed: map of each source, of each node of the base, of each target to its graph, sorted but
-       for routed; IR_NONE: all are of one (nearest), no edge of targets (routed). keyed: of each of the base's edges to its
-       row */
+       for routed; IR_NONE: all are of one (nearest), no edge of targets (routed). keyed: of each of the base's edges to
+       its row */
     IrId batch;
     /* select: map of each chosen node to its graph, or to unit, where `batch` leads; `image` leads from the base's
-       nodes to the chosen ones. routed: the same of each edge, with `batch`. keyed: of each of the base's edges to its key */
+       nodes to the chosen ones. routed: the same of each edge, with `batch`. keyed: of each of the base's edges to its
+       key */
     IrId of;
     /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up. keyed: pairs for each edge of
        the base, as passes expect */
@@ -126,7 +128,8 @@ typedef struct IrGraph {
     /* compose: the graphs of a path's edges, from its source on; answers: those whose edges are looked through */
     IrId path[IR_MAX_PATH];
     uint32_t n_path;
-    /* answers: arrays of an integer for each edge of the base, then of each graph of the path; n_keys 0: none are asked for */
+    /* answers: arrays of an integer for each edge of the base, then of each graph of the path; n_keys 0: none are asked
+       for */
     const char *keys[IR_MAX_PATH + 1];
     uint32_t n_keys;
 } IrGraph;
@@ -342,8 +345,8 @@ bool ir_row_fits(const IrModule *m, const IrType *t);
 /* Result type of a pointwise op: dtype of a, the space that is not unit, dims of a then those of b that are new.
    Dims beyond IR_MAX_DIMS are left out: callers that may have so many look with ir_type_has_dim. */
 IrType ir_type_join(const IrType *a, const IrType *b);
-/* Result type of `at`: x with the dims of the index in the place of `dim`; dims that both have are the index's. False: so
-   many that a one-hot with all of them may be no value. */
+/* Result type of `at`: x with the dims of the index in the place of `dim`; dims that both have are the index's. False:
+   so many that a one-hot with all of them may be no value. */
 bool ir_type_at(const IrType *x, IrId dim, const IrType *index, IrType *out);
 
 /* ---- text, checks, reference ------------------------------------------------------------------ */

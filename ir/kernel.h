@@ -148,14 +148,15 @@ bool kir_has_block(const KirKernel *k);
 /* [ins.n], from the arena: all warps of a block pass the instruction together. It is a barrier, a loop or branch with a
    barrier in it, or the `break_if` of such a loop. */
 bool *kir_meetings(Arena *a, const KirKernel *k);
-/* The loop bound to warp, cut at its meetings: what stands between two is a piece, which each warp runs without waiting. What a piece
-   has from another, a warp keeps in between. */
+/* The loop bound to warp, cut at its meetings: what stands between two is a piece, which each warp runs without
+   waiting. What a piece has from another, a warp keeps in between. */
 enum { KIR_OUTSIDE /* of that loop */, KIR_AROUND /* pieces: a meeting */, KIR_FIRST_PIECE };
 typedef struct KirPieces {
     bool *meets;     /* [ins.n] of kir_meetings */
     uint32_t *piece; /* [ins.n] the piece in which it stands, or KIR_OUTSIDE or KIR_AROUND */
-    bool *
-        kept; /* [ins.n] a register or private array that more than one piece touches, or a meeting reads; no constant or parameter */
+    /* [ins.n] a register or private array that more than one piece touches, or a meeting reads; no constant or
+       parameter */
+    bool *kept;
 } KirPieces;
 /* Of a kernel with a loop bound to block; the arrays are from the arena. */
 KirPieces kir_pieces(Arena *a, const KirKernel *k);

@@ -119,8 +119,7 @@ static bool parse_float(Parser *p, KirBase base, double *out)
     return true;
 }
 
-/* ---- comments and ends of lines
- * ------------------------------------------------------------------ */
+/* ---- comments and ends of lines ---------------------------------------------------------------------------------- */
 
 /* The comment from '#' to the end of the line, trimmed. */
 static const char *take_comment(Parser *p)

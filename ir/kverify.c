@@ -30,8 +30,7 @@ static const char *operands_match(const Check *c)
     return NULL;
 }
 
-/* ---- one rule per column entry of kernel_ops.def
- * ------------------------------------------------- */
+/* ---- one rule per column entry of kernel_ops.def ----------------------------------------------------------------- */
 
 static const char *kcheck_konst(const Check *c)
 {

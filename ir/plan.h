@@ -62,8 +62,8 @@ typedef struct PlanBuffer {
     const char *name;     /* for `plan` and dumps */
 } PlanBuffer;
 
-/* bytes = roundup(rows * row_bytes, 64); where they lie is packed at load (runtime/pack.h): in the program's block, or in a
-   result's memory until anybody touches the result, unless the buffer has a writer */
+/* bytes = roundup(rows * row_bytes, 64); where they lie is packed at load (runtime/pack.h): in the program's block, or
+   in a result's memory until anybody touches the result, unless the buffer has a writer */
 typedef struct PlanSlot {
     PlanCount rows;
     int64_t row_bytes;
@@ -148,8 +148,8 @@ typedef enum {
     PLAN_APART,  /* not at all */
 } PlanWork;
 
-/* Rows of a buffer that a step reads or writes. Buffers of one row, and arrays of maps, are not listed. What PLAN_TOTALS
-   write are sums of blocks, one buffer for each total. */
+/* Rows of a buffer that a step reads or writes. Buffers of one row, and arrays of maps, are not listed. What
+   PLAN_TOTALS write are sums of blocks, one buffer for each total. */
 typedef enum {
     PLAN_AT_ROW,     /* at the row that is computed */
     PLAN_AT_ELEMENT, /* at the elements that map `under` leads there */

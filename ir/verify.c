@@ -327,7 +327,8 @@ static bool check_compose(Verify *v, const IrGraph *g, uint32_t id)
     return keeps_none(v, g);
 }
 
-/* From the nodes that the base's edges lead to, to these edges. The graphs that are looked through join the same nodes. */
+/* From the nodes that the base's edges lead to, to these edges. The graphs that are looked through join the same
+   nodes. */
 static bool check_of_targets(Verify *v, const IrGraph *g, uint32_t id)
 {
     const IrGraph *base = &v->m->graphs.data[g->base];

@@ -68,8 +68,8 @@ typedef struct RtMapDef {
 typedef struct RtGraphDef {
     int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
     int64_t n_nodes, n_edges, seed;
-    /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1; keyed:
-       from the base's edges to rows */
+    /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1;
+       keyed: from the base's edges to rows */
     int64_t batch;
     int64_t of;   /* select: map of chosen nodes to graphs; keyed: of the base's edges to keys */
     double ratio; /* select: where n_edges is 0 */
@@ -170,8 +170,8 @@ typedef struct RtImage {      /* all kernels for a kind of GPU */
 } RtImage;
 /* A kernel as a GPU runs it, by half-warps of 16 lanes (docs/ir-kernel.md):
      void NAME(parameters, int64_t lo, int64_t hi, const int32_t *order)
-   It computes the iterations order[lo] to order[hi - 1], or lo to hi - 1 where order is NULL. A kernel of RtSplitDef has
-   `const int64_t *parts` there, RT_PART_NUMBERS for each part of a row, and computes the parts lo to hi - 1. */
+   It computes the iterations order[lo] to order[hi - 1], or lo to hi - 1 where order is NULL. A kernel of RtSplitDef
+   has `const int64_t *parts` there, RT_PART_NUMBERS for each part of a row, and computes the parts lo to hi - 1. */
 typedef struct RtDeviceKernel {
     int64_t name, binding;
     int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */
@@ -182,7 +182,8 @@ typedef struct RtDeviceKernel {
 typedef struct RtDeviceRates {
     double last_bytes, dram_bytes, cache_bytes, line_loads, issues, step_ns, load_ns, kernel_ns;
 } RtDeviceRates;
-/* What happens while the shim runs a kernel, told by each thread for itself; the text has the same (codegen/cuda/shim.cc). */
+/* What happens while the shim runs a kernel, told by each thread for itself; the text has the same
+   (codegen/cuda/shim.cc). */
 /* clang-format off */
 enum { RT_SHIM_LAUNCH, RT_SHIM_LOAD, RT_SHIM_STORE, RT_SHIM_LOAD_SHARED, RT_SHIM_STORE_SHARED, RT_SHIM_TURN,
        RT_SHIM_BARRIER, RT_SHIM_BLOCK };
@@ -199,7 +200,8 @@ typedef struct RtShimEvent {
 typedef struct RtShimWatch {
     const char *(*tell)(struct RtShimWatch *, const RtShimEvent *); /* NULL; else the shim ends with this message */
 } RtShimWatch;
-/* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. watch: NULL, or who is told. 0, or 1: there is none of that name. */
+/* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. watch: NULL, or who is
+   told. 0, or 1: there is none of that name. */
 typedef int (*RtShimFn)(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes,
                         RtShimWatch *watch);
 /* Fills an RtCudaDriver (runtime/cuda.h), or fails with an RtCode and an RtStatus. */

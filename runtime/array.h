@@ -12,8 +12,9 @@ typedef struct RtArray {
     int64_t n_dims, shape[RT_ARRAY_DIMS];
     int64_t count; /* product of shape */
     RtBlock data;
-    bool
-        spare; /* the block has RT_ARRAY_SPARE bytes behind the elements, as a tensor's has, so that a tensor may take it over */
+    /* the block has RT_ARRAY_SPARE bytes behind the elements, as a tensor's has, so that a tensor may take it
+       over */
+    bool spare;
 } RtArray;
 
 void rt_array_free(RtArray *a);

@@ -1,5 +1,5 @@
-/* Batches of graphs (see batch.h). Which graph a row is of follows from the maps of nodes to graphs through the other maps; rows
-   that do not stand by graph, or lead from one graph to another, are refused once, when the data are cut. */
+/* Batches of graphs (see batch.h). Which graph a row is of follows from the maps of nodes to graphs through the other
+   maps; rows that do not stand by graph, or lead from one graph to another, are refused once, when the data are cut. */
 #include "runtime/batch.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
@@ -51,7 +51,8 @@ static int64_t graph_of(const RtBatches *b, int64_t space, int64_t row)
     return lo;
 }
 
-/* Finds where each graph's rows begin in the space that the map leads from: a row is of the graph of its image. BATCH where the rows do not stand by graph. */
+/* Finds where each graph's rows begin in the space that the map leads from: a row is of the graph of its image. BATCH
+   where the rows do not stand by graph. */
 static RtCode cut_space(RtBatches *b, int64_t map, RtStatus *st)
 {
     const RtGraph *g = b->data->graph;
@@ -306,8 +307,8 @@ static void fill_space(RtBatches *b, int64_t s, const int64_t *graphs, int64_t n
     b->place[s][n] = to->count = at;
 }
 
-/* Numbers the pairs of the batch's graphs by key, then by graph of the batch, then by row: as they would be of a data set
-   of these graphs. */
+/* Numbers the pairs of the batch's graphs by key, then by graph of the batch, then by row: as they would be of a data
+   set of these graphs. */
 static void fill_pairs(RtBatches *b, const RtBatchPairs *p, const int64_t *graphs, int64_t n)
 {
     const RtGraphDef *d = keyed_of(b->graph->model, p->space);
@@ -370,8 +371,8 @@ static void fill_rows_of_pairs(RtBatches *b, int64_t map, const RtBatchPairs *p)
     to->rows[n] = at;
 }
 
-/* Fills the rows and the list of a map from pairs to their keys, or to one row for all: pairs are sorted by key, so that
-   those of a key are a range. */
+/* Fills the rows and the list of a map from pairs to their keys, or to one row for all: pairs are sorted by key, so
+   that those of a key are a range. */
 static void list_pairs(RtBatches *b, int64_t map)
 {
     const RtMapDef *d = &b->graph->model->maps[map];
@@ -405,7 +406,8 @@ static void fill_rows(RtBatches *b, int64_t map, const int64_t *graphs, int64_t 
     to->rows[row] = at;
 }
 
-/* Rows and list of a map to what all graphs share: as in the data, without the elements of graphs that are not in the batch. */
+/* Rows and list of a map to what all graphs share: as in the data, without the elements of graphs that are not in the
+   batch. */
 static void filter_rows(RtBatches *b, int64_t map)
 {
     const RtMapDef *d = &b->graph->model->maps[map];

@@ -23,7 +23,8 @@ typedef struct RtChain {
     atomic_flag *taken; /* [n_threads] */
 } RtChain;
 
-/* Makes the chain of some steps of e, whose functions and arguments are known. *c is NULL, or the chain for an earlier graph of e, which is made anew. OVERFLOW, MEMORY. */
+/* Makes the chain of some steps of e, whose functions and arguments are known. *c is NULL, or the chain for an earlier
+   graph of e, which is made anew. OVERFLOW, MEMORY. */
 RtCode rt_chain_make(const RtExec *e, const RtChainDef *def, RtChain **c, RtStatus *st);
 void rt_chain_free(RtChain *c);
 /* What the strips before the i-th weigh, for rt_cut. */

@@ -95,7 +95,8 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program);
 void rt_session_close(RtSession *s);
 
-/* Bytes of memory that a process takes for the programs of training, or of inference. All are 0 where there is one process. */
+/* Bytes of memory that a process takes for the programs of training, or of inference. All are 0 where there is one
+   process. */
 typedef struct RtCliMemory {
     int64_t arena, results, tables, once, room, operands, staged;
     int64_t before; /* of all these, what the setup program that needs most has */

@@ -1,5 +1,5 @@
-/* `bench --compare`: whether each step has the CPU's bytes on a device, or, where a device has a plan of its own, what a
-   whole run leaves (see cli.h). */
+/* `bench --compare`: whether each step has the CPU's bytes on a device, or, where a device has a plan of its own, what
+   a whole run leaves (see cli.h). */
 #include "runtime/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static RtCode compare_buffer(Compare *c, int64_t i, int64_t k, int64_t *first)
     return RT_OK;
 }
 
-/* The device has what the CPU has before a step: so only what the step itself does differs, and nothing that it leaves. */
+/* The device has what the CPU has before a step: so only what the step itself does differs, and nothing that it
+   leaves. */
 static RtCode store_step(Compare *c, int64_t i)
 {
     const RtExecStep *x = &c->here->steps[i];

@@ -42,7 +42,8 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
     return RT_OK;
 }
 
-/* Of a command: inputs that stay on the host, what of them is cached, and what each of its programs reads over the bus. */
+/* Of a command: inputs that stay on the host, what of them is cached, and what each of its programs reads over the
+   bus. */
 static RtCode print_host(const RtCli *c, const RtGraph *g, const Command *x, const RtCudaLayout *l, bool json)
 {
     const RtModel *m = c->model->device;

@@ -1,5 +1,5 @@
-/* What each of several processes takes to train, or to infer where a model is not trained: what all programs of that share
-   is counted once, room in which rows travel and planned memory for the program that needs most. */
+/* What each of several processes takes to train, or to infer where a model is not trained: what all programs of that
+   share is counted once, room in which rows travel and planned memory for the program that needs most. */
 #include "runtime/cli.h"
 #include "runtime/setup.h"
 #include <stdio.h>

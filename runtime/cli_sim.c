@@ -1,6 +1,6 @@
-/* `plan --transport sim`: this process plans what all ranks do, one rank after the other (peers_sim.h), and says how long a
-   run of each program would take (sim.h): steps by times that were measured here, scaled to each rank's work; what travels
-   by the links of a topology. Bytes and rounds are those of `plan` and of the ledger. */
+/* `plan --transport sim`: this process plans what all ranks do, one rank after the other (peers_sim.h), and says how
+   long a run of each program would take (sim.h): steps by times that were measured here, scaled to each rank's work;
+   what travels by the links of a topology. Bytes and rounds are those of `plan` and of the ledger. */
 #include "runtime/cli_sim.h"
 #include "runtime/json.h"
 #include "runtime/peers_sim.h"
@@ -90,7 +90,8 @@ RtSimTravel rt_cli_sim_travel(const RtExec *e, const RtTravel *t)
     return x;
 }
 
-/* Those that are there before a run go first. built: sums travel in their rounds; else a sum is one, of whatever shape. */
+/* Those that are there before a run go first. built: sums travel in their rounds; else a sum is one, of whatever
+   shape. */
 static int64_t list_travels(Sim *s, bool built, RtSimTravel *out)
 {
     const Seat *seat = &s->seats[0];

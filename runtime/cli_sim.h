@@ -10,8 +10,8 @@ typedef struct RtStepTimes {
     double *s, *work;
     RtBlock block;
 } RtStepTimes;
-/* Reads --times, or measures: part 0 of the data as a data set of its own, each step's quickest of some runs; and writes
-   --times where there was no such file. SIM_TIMES: the file is of another program. */
+/* Reads --times, or measures: part 0 of the data as a data set of its own, each step's quickest of some runs; and
+   writes --times where there was no such file. SIM_TIMES: the file is of another program. */
 RtCode rt_cli_sim_times(const RtCli *c, RtStepTimes *t, bool *measured);
 
 typedef struct RtSimSeat { /* what a rank shows the others while its program is planned */

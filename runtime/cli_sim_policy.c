@@ -1,6 +1,6 @@
-/* `plan --policy auto`, and `plan --transport sim --policy POLICY`: what a run of the training step would take under each
-   of some policies, by the same replay as exact training (cli_sim.c), and which is the quickest. Each policy is planned
-   as it would run, so that what travels is what processes would send.
+/* `plan --policy auto`, and `plan --transport sim --policy POLICY`: what a run of the training step would take under
+   each of some policies, by the same replay as exact training (cli_sim.c), and which is the quickest. Each policy is
+   planned as it would run, so that what travels is what processes would send.
 
    Rows of a policy are waited for where they are made, those of exact training where they are read; a policy that reads
    them in the next run is replayed for two runs and for three, whose difference is a run. Sums travel as always. */

@@ -27,8 +27,7 @@ RtCode rt_cone_parse(const char *text, RtConeMode *mode, RtStatus *st)
     return rt_fail(st, RT_E_CLI_VALUE, "--cone", NULL, "found `%.60s`, wanted auto, on or off", text);
 }
 
-/* ---- sets
-   ---------------------------------------------------------------------------------------------------------- */
+/* ---- sets -------------------------------------------------------------------------------------------------------- */
 
 typedef struct Maker {
     const RtExec *e;
@@ -146,8 +145,7 @@ static RtCode masks_are_small(Maker *m, int64_t n_sets, bool any_share, bool *sm
     return RT_OK;
 }
 
-/* ---- one step
-   --------------------------------------------------------------------------------------------------------- */
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 /* Marks units (a row or a block of rows each) that hold a row of the set; how many, and in how many runs. */
 static int64_t mark_units(const uint64_t *bits, int64_t n, int64_t block, char *live, int64_t *n_runs)
@@ -244,8 +242,7 @@ static RtCode make_step(Maker *m, int64_t i)
     return list_runs(m, y, x, bits, set_rows(m, s->rows));
 }
 
-/* ---- all
-   ----------------------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static double predicted_ns(const RtExec *e, int64_t step)
 {
@@ -325,8 +322,7 @@ void rt_cone_free(RtCone *c)
     free(c);
 }
 
-/* ---- running
-   ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 int64_t rt_cone_run_at(const RtConeStep *s, int64_t i)
 {

@@ -1,5 +1,6 @@
 /* A roofline (Williams, Waterman, Patterson, 2009; see cost.h). What streams past comes at the bandwidth of the level
-   that holds all of it. Of rows that are read in no order, a cache that holds a share f of the table gives sqrt(f) of the
+   that holds all of it. Of rows that are read in no order, a cache that holds a share f of the table gives sqrt(f) of
+   the
    reads: those of the most read rows, where the number of rows that are read k times falls as k^-3 (as in graphs that
    grow by preferential attachment: Barabasi, Albert, 1999). Nothing of the graph is looked at but its sizes. */
 #include "runtime/cost.h"

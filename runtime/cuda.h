@@ -41,8 +41,8 @@ typedef struct RtCudaRegion {
 typedef struct RtCudaRoom {
     int64_t bytes; /* of the device */
     int64_t spare; /* of these, what a cache leaves alone; all: there is no cache */
-    const char *
-        names; /* of inputs that stay on the host, between commas; "": none; NULL: as many as the device has no room for */
+    /* of inputs that stay on the host, between commas; "": none; NULL: as many as the device has no room for */
+    const char *names;
 } RtCudaRoom;
 
 /* Inputs that stay on the host, in one piece of memory that the device reads over the bus. Pieces of it, granules, of
@@ -55,8 +55,9 @@ typedef struct RtCudaHost {
     int64_t hot_bytes;
 } RtCudaHost;
 
-/* In which order a device computes the rows of a map: those of over RT_CUDA_LONG elements first, which warps share where
-   the step has a kernel for that, then the others, long ones before short ones, so that warps side by side end together. */
+/* In which order a device computes the rows of a map: those of over RT_CUDA_LONG elements first, which warps share
+   where the step has a kernel for that, then the others, long ones before short ones, so that warps side by side end
+   together. */
 typedef struct RtCudaRows {
     int64_t map, n, n_long, n_blocks; /* rows, long ones, and blocks of RT_SPLIT_BLOCK elements of these */
     int64_t at; /* int64 [n_blocks + n_long][RT_PART_NUMBERS]: blocks, whole rows; int32 [n] rows */
@@ -89,14 +90,14 @@ typedef struct RtCudaLayout {
 /* Whether a listed program runs on a device: what programs compute once does not. */
 bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
 /* For the listed programs (names, separated by blanks) on one graph. lent: as in RtCudaLayout. Where room has not the
-   bytes, inputs stay on the host, the largest first, until it has, or there are no more. room: NULL, without end. OVERFLOW,
-   MEMORY; CLI_VALUE for a name that cannot stay there. */
+   bytes, inputs stay on the host, the largest first, until it has, or there are no more. room: NULL, without end.
+   OVERFLOW, MEMORY; CLI_VALUE for a name that cannot stay there. */
 RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *room,
                       RtCudaLayout *l, RtStatus *st);
 void rt_cuda_layout_free(RtCudaLayout *l);
 
-/* Parts of it (cuda_host.c). Chooses inputs that stay on the host until the device has `excess` bytes less; or those that
-   are named. */
+/* Parts of it (cuda_host.c). Chooses inputs that stay on the host until the device has `excess` bytes less; or those
+   that are named. */
 RtCode rt_cuda_host_choose(const RtModel *m, const RtGraph *g, const char *programs, int64_t excess,
                            const RtCudaLayout *l, bool *stays, RtStatus *st);
 RtCode rt_cuda_host_named(const RtModel *m, const char *programs, const char *names, bool *stays, RtStatus *st);
@@ -117,7 +118,8 @@ const RtCudaRows *rt_cuda_rows(const RtCudaLayout *l, const RtModel *m, const Rt
 /* A kernel for parts of the step's long rows; NULL: it has none, or there are no such rows. */
 const RtSplitDef *rt_cuda_split(const RtCudaRows *rows, const RtModel *m, const RtCall *call);
 int64_t rt_cuda_state_bytes(const RtBuffer *b, const RtCudaRows *rows); /* of one argument; 0: it is none */
-/* Fills rows and states_bytes of a layout. Bytes of one's arrays, and these, which the caller frees. OVERFLOW, MEMORY. */
+/* Fills rows and states_bytes of a layout. Bytes of one's arrays, and these, which the caller frees. OVERFLOW,
+   MEMORY. */
 RtCode rt_cuda_find_rows(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
 int64_t rt_cuda_rows_bytes(const RtCudaRows *x);
 RtCode rt_cuda_fill_rows(const RtCudaRows *x, const int64_t *rows, void **out, RtStatus *st);
@@ -177,8 +179,9 @@ typedef struct RtCuda {
 
 /* Opens a device and loads the kernels. DEVICE_NONE, DEVICE_OLD, DEVICE_FAILED. *c is NULL on failure. */
 RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, RtCuda **c, RtStatus *st);
-/* Takes memory for the listed programs and copies the graph there; most: NULL, or what it may take at most. DEVICE_MEMORY
-   with the bytes that are wanted and free, before any are taken; DEVICE_HOST where inputs have to stay on the host and it has no memory for them. */
+/* Takes memory for the listed programs and copies the graph there; most: NULL, or what it may take at most.
+   DEVICE_MEMORY with the bytes that are wanted and free, before any are taken; DEVICE_HOST where inputs have to stay on
+   the host and it has no memory for them. */
 RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *most, RtStatus *st);
 void rt_cuda_free(RtCuda *c);
 
@@ -212,7 +215,8 @@ RtCode rt_cuda_write(RtCuda *c, RtCudaPtr to, const void *from, int64_t bytes, R
 /* ---- for library.c: the caller's thread, stream and memory ---- */
 
 /* Opens a device for a library's context, with memory for the listed programs. The caller's thread has the driver's
-   context that it had. As rt_cuda_create and rt_cuda_load; DEVICE_REFUSED where the library was built for CPUs alone. */
+   context that it had. As rt_cuda_create and rt_cuda_load; DEVICE_REFUSED where the library was built for CPUs
+   alone. */
 RtCode rt_cuda_lend(const RtModel *m, const RtGraph *g, const char *programs, int64_t ordinal, void *stream, RtCuda **c,
                     RtStatus *st);
 /* Makes the device's context that of this thread; *before is what rt_cuda_leave needs to put the old one back. */
@@ -243,8 +247,8 @@ void *rt_cuda_buffer(const RtExec *e, int64_t buffer);    /* an address on the d
 int64_t rt_cuda_buffer_bytes(const RtExec *e, int64_t i); /* of it */
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st);             /* how its kernels are started */
 void rt_cuda_unbind(RtExec *e);                           /* frees its replay */
-/* Begins a run. The second one after binding is captured as a graph of the driver's, which is replayed from then on: one
-   call for all steps. Where the driver makes none, steps are started one by one as before. */
+/* Begins a run. The second one after binding is captured as a graph of the driver's, which is replayed from then on:
+   one call for all steps. Where the driver makes none, steps are started one by one as before. */
 void rt_cuda_run(RtExec *e);
 void rt_cuda_run_timed(RtExec *e, double *ns);                       /* step by step, and waits; as rt_exec_run_timed */
 int64_t rt_cuda_run_step(RtExec *e, int64_t i);                      /* waits for the end; returns 1 */

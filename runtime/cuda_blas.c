@@ -1,7 +1,8 @@
-/* Products of a device by cuBLAS, which cuda_driver.c opens where a run asks for it (`--blas on`; see cuda.h). It takes matrices by columns: a
-   matrix by rows is the transposed one by columns, so each product is asked for as that of the transposed factors in the
-   other order. Numbers are multiplied and added as they are, never as TF32 or in parts: the pedantic kinds of cuBLAS, which no variable of
-   the environment changes. One version of cuBLAS gives one kind of GPU the same bits each time. */
+/* Products of a device by cuBLAS, which cuda_driver.c opens where a run asks for it (`--blas on`; see cuda.h). It takes
+   matrices by columns: a matrix by rows is the transposed one by columns, so each product is asked for as that of the
+   transposed factors in the other order. Numbers are multiplied and added as they are, never as TF32 or in parts: the
+   pedantic kinds of cuBLAS, which no variable of the environment changes. One version of cuBLAS gives one kind of GPU
+   the same bits each time. */
 #include "runtime/cuda.h"
 #include <assert.h>
 

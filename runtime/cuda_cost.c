@@ -1,14 +1,14 @@
-/* A roofline with five roofs (see cuda_cost.h; Williams, Waterman, Patterson, 2009, has two): bytes of memory, bytes of the
-   second cache, lines of the first ones, instructions of warps, and the half-warp that takes longest, whose instructions
-   wait for one another. */
+/* A roofline with five roofs (see cuda_cost.h; Williams, Waterman, Patterson, 2009, has two): bytes of memory, bytes of
+   the second cache, lines of the first ones, instructions of warps, and the half-warp that takes longest, whose
+   instructions wait for one another. */
 #include "runtime/cuda_cost.h"
 #include <assert.h>
 #include <math.h>
 
 enum { SECTOR = 32, LINE = 128, HALF = 16, WIDEST = 256 /* bytes that a half-warp loads at once */ };
-/* Estimates: the share of the last cache that tables fill, and instructions in the time of a load from the first cache; of a plan,
-   instructions for each operation of the model's formula and for each load, loads for each instruction, and what is issued
-   once more because the halves of a warp part. */
+/* Estimates: the share of the last cache that tables fill, and instructions in the time of a load from the first cache;
+   of a plan, instructions for each operation of the model's formula and for each load, loads for each instruction, and
+   what is issued once more because the halves of a warp part. */
 static const double USABLE = 0.6, NEAR = 10, OVERHEAD = 1.5, PER_LOAD = 4, REREAD = 0.1, PARTED = 1.3;
 
 /* ---- what a step asks for ---- */

@@ -1,5 +1,6 @@
-/* Predicted time of a step on a GPU: from what the shim counted of its kernels (cuda_watch.h), or, for `plan`, from the sizes
-   of the graph alone. Both by the rates that the program was built with (RtModel.device_rates). Nothing else depends on it. */
+/* Predicted time of a step on a GPU: from what the shim counted of its kernels (cuda_watch.h), or, for `plan`, from the
+   sizes of the graph alone. Both by the rates that the program was built with (RtModel.device_rates). Nothing else
+   depends on it. */
 #pragma once
 #include "runtime/cuda.h"
 

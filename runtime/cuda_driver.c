@@ -1,4 +1,5 @@
-/* Opens the driver of NVIDIA GPUs, and cuBLAS, where a run asks for them (see cuda.h). Libraries are linked without this file. */
+/* Opens the driver of NVIDIA GPUs, and cuBLAS, where a run asks for them (see cuda.h). Libraries are linked without
+   this file. */
 #include "runtime/cuda.h"
 #include <dlfcn.h>
 #include <stdio.h>

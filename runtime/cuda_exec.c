@@ -50,7 +50,8 @@ static RtCode show_arrays(const RtExec *e, RtStatus *st)
     return RT_OK;
 }
 
-/* The order of the rows that a step computes; NULL: as they stand, as where it computes those of other processes too. */
+/* The order of the rows that a step computes; NULL: as they stand, as where it computes those of other processes
+   too. */
 static const RtCudaRows *rows_of(const RtExec *e, const RtExecStep *x)
 {
     const RtCudaRows *rows = rt_cuda_rows(&e->options.device->layout, e->model, e->graph, x->call);
@@ -123,7 +124,8 @@ static int launch_parts(const RtExec *e, const RtExecStep *x, const RtSplitDef *
                   c->beside);
 }
 
-/* All iterations of a step, whose arguments are the device's addresses. Parts of long rows are computed beside the other
+/* All iterations of a step, whose arguments are the device's addresses. Parts of long rows are computed beside the
+   other
    rows: a step's iterations read nothing that another one writes. */
 static int start_step(const RtExec *e, const RtExecStep *x)
 {

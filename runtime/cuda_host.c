@@ -1,5 +1,5 @@
-/* Inputs that stay on the host (see cuda.h): which, what of them lies on the device all the same, and how many bytes a run
-   reads over the bus. All of it follows from the graph and the plan, so that `plan` says it without a device. */
+/* Inputs that stay on the host (see cuda.h): which, what of them lies on the device all the same, and how many bytes a
+   run reads over the bus. All of it follows from the graph and the plan, so that `plan` says it without a device. */
 #include "runtime/cuda.h"
 #include "runtime/setup.h"
 #include <assert.h>
@@ -284,7 +284,8 @@ RtCode rt_cuda_host_cache(const RtModel *m, const RtGraph *g, const char *progra
 
 enum { GLOBAL = 1, PREFER = 3, ACCESSED_BY = 5, ON_HOST = -1, CONCURRENT = 89 /* all as in the driver's header */ };
 
-/* Whether driver and device share memory with the CPU at any time: else it is page-locked, and all of it lies on the host. */
+/* Whether driver and device share memory with the CPU at any time: else it is page-locked, and all of it lies on the
+   host. */
 bool rt_cuda_host_caches(const RtCuda *c)
 {
     const RtCudaDriver *d = &c->driver;

@@ -1,11 +1,12 @@
-/* Which steps of a program a device may do side by side. On a graph of some thousand nodes a step fills a part of the device
-   alone, so those that do not wait for one another share it: gradients of one layer's parameters and of its input, say.
+/* Which steps of a program a device may do side by side. On a graph of some thousand nodes a step fills a part of the
+   device alone, so those that do not wait for one another share it: gradients of one layer's parameters and of its
+   input, say.
 
-   A step waits for one before it where one of them writes bytes that the other one reads or writes. Bytes, not arrays: an
-   array may lie where another one did that nothing reads any more. Steps are dealt to lanes, each a stream of the device, in
-   which they run one after another: a step goes behind one that it waits for, if that is its lane's last, and says which
-   other lanes have to be as far as they are. Steps that fill the device go into the first lane: side by side they would
-   only take one another's caches. */
+   A step waits for one before it where one of them writes bytes that the other one reads or writes. Bytes, not arrays:
+   an array may lie where another one did that nothing reads any more. Steps are dealt to lanes, each a stream of the
+   device, in which they run one after another: a step goes behind one that it waits for, if that is its lane's last,
+   and says which other lanes have to be as far as they are. Steps that fill the device go into the first lane: side by
+   side they would only take one another's caches. */
 #include "runtime/cuda.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -81,7 +82,8 @@ static bool fills(const RtCuda *c, const RtExecStep *x)
     return x->there || threads >= c->most_threads;
 }
 
-/* The lane of a step. last, need: by lane, its last step, and the last of its steps that this one waits for; -1: none. */
+/* The lane of a step. last, need: by lane, its last step, and the last of its steps that this one waits for; -1:
+   none. */
 static int choose(const int64_t *last, const int64_t *need)
 {
     int best = -1, oldest = 1;

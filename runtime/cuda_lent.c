@@ -1,5 +1,5 @@
-/* A device for a library: the caller's thread, stream and memory on the device (see cuda.h). Nothing waits for the device
-   here, but where memory is taken or filled. */
+/* A device for a library: the caller's thread, stream and memory on the device (see cuda.h). Nothing waits for the
+   device here, but where memory is taken or filled. */
 #include "runtime/cuda.h"
 
 enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9 /* attributes of pointers */, HOST = 1, ALIGNED = 16 };

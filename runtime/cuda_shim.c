@@ -1,7 +1,7 @@
 /* A driver whose device is this CPU (see cuda.h): what tests run the emitted CUDA text with. Its memory is not the
-   host's, so that a copy that was forgotten shows. Work of streams is done as late as it may be, when somebody waits for
-   it, and where streams leave the order open, in one that changes each time, so that a wait that was forgotten shows.
-   One device, and one model at a time. */
+   host's, so that a copy that was forgotten shows. Work of streams is done as late as it may be, when somebody waits
+   for it, and where streams leave the order open, in one that changes each time, so that a wait that was forgotten
+   shows. One device, and one model at a time. */
 #include "runtime/available.h"
 #include "runtime/cuda.h"
 #include "runtime/memory.h"
@@ -43,8 +43,8 @@ typedef struct Stream {
     bool open;
 } Stream;
 
-/* Memory that host and device have at the same addresses. Kernels read a page over the bus where that was said, until it is
-   fetched, which lasts where the device is said to be its place. */
+/* Memory that host and device have at the same addresses. Kernels read a page over the bus where that was said, until
+   it is fetched, which lasts where the device is said to be its place. */
 typedef struct Managed {
     RtBlock *block;        /* NULL: there is none */
     uint8_t *read, *there; /* [n_pages] over the bus; whose place is the device */
@@ -109,7 +109,8 @@ static bool is_ready(const Graph *g, const Work *x)
     return !x->done;
 }
 
-/* Does what has to be done for one piece of work, or for all (-1): of what is ready the oldest first, or the youngest. */
+/* Does what has to be done for one piece of work, or for all (-1): of what is ready the oldest first, or the
+   youngest. */
 static int run_all(Graph *g, int64_t last)
 {
     bool *wanted, youngest = shim.turn++ % 2;

@@ -1,5 +1,5 @@
-/* What kernels do while the shim runs them (see cuda_watch.h). Lanes run one after another, so what they do together is put
-   together afterwards: accesses that have the same place in the text and the same turns of all loops are one. */
+/* What kernels do while the shim runs them (see cuda_watch.h). Lanes run one after another, so what they do together is
+   put together afterwards: accesses that have the same place in the text and the same turns of all loops are one. */
 #include "runtime/cuda_watch.h"
 #include "runtime/memory.h"
 #include <assert.h>
@@ -113,7 +113,8 @@ static bool is_on_host(const RtCudaWatch *w, uint64_t at)
     return inside && w->places[(at - w->host.at) / RT_CUDA_PAGE];
 }
 
-/* Pieces of so many bytes that the lanes touch, each once. w: NULL, or who counts them as sectors. -1: there is no memory. */
+/* Pieces of so many bytes that the lanes touch, each once. w: NULL, or who counts them as sectors. -1: there is no
+   memory. */
 static int64_t pieces(const uint64_t *at, int n, uint32_t size, uint64_t piece, RtCudaWatch *w)
 {
     int64_t count = 0;
@@ -157,8 +158,8 @@ static bool count_global(RtCudaWatch *w, const Access *x)
     return true;
 }
 
-/* Words of one bank that are asked for together are handed out one after another. Lanes that ask for more than 4 bytes each come
-   by halves of a warp, or quarters. */
+/* Words of one bank that are asked for together are handed out one after another. Lanes that ask for more than 4 bytes
+   each come by halves of a warp, or quarters. */
 static void count_shared(RtCudaWatch *w, const Access *x)
 {
     RtCudaCounts *c = w->counts;

@@ -1,5 +1,5 @@
-/* Watches kernels that the shim runs on this CPU: holds each access against the arrays that the launch was given, and, where
-   somebody asks, counts what a GPU's memory and warps would have to do. Nothing else depends on the counts. */
+/* Watches kernels that the shim runs on this CPU: holds each access against the arrays that the launch was given, and,
+   where somebody asks, counts what a GPU's memory and warps would have to do. Nothing else depends on the counts. */
 #pragma once
 #include "runtime/abi.h"
 #include "runtime/status.h"
@@ -23,8 +23,9 @@ RtShimWatch *rt_cuda_watch_teller(RtCudaWatch *w);
 RtCode rt_cuda_watch_array(RtCudaWatch *w, uint64_t at, int64_t bytes, RtStatus *st);
 /* The same where the address that the kernel is given is another: that of a row 0 which is not there. */
 RtCode rt_cuda_watch_rows(RtCudaWatch *w, uint64_t given, uint64_t at, int64_t bytes, RtStatus *st);
-/* So many bytes from `at` on are memory of which pages may lie on the host: places [bytes / RT_CUDA_PAGE], 1 for each that
-   does and that kernels read over the bus; the caller's, who may change them. One such piece at a time; 0 bytes: none. */
+/* So many bytes from `at` on are memory of which pages may lie on the host: places [bytes / RT_CUDA_PAGE], 1 for each
+   that does and that kernels read over the bus; the caller's, who may change them. One such piece at a time; 0 bytes:
+   none. */
 void rt_cuda_watch_host(RtCudaWatch *w, uint64_t at, int64_t bytes, const uint8_t *places);
 enum { RT_CUDA_PAGE = 4096 };
 void rt_cuda_watch_forget(RtCudaWatch *w); /* all arrays */

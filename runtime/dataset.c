@@ -279,8 +279,8 @@ static RtCode read_types(Loader *l, const RtGraphDef *d, RtArray *types)
                    "the types of edges, of which %s has one, are missing", rt_load_space(l, d->edge));
 }
 
-/* The edges of graphs that arrays of their own say. Relations of one array of types mostly stand one after another: it is
-   kept from each to the next. */
+/* The edges of graphs that arrays of their own say. Relations of one array of types mostly stand one after another: it
+   is kept from each to the next. */
 static RtCode read_lists(Loader *l)
 {
     RtArray types = {0};
@@ -385,7 +385,8 @@ static bool is_of_graphs(const RtModel *m, int64_t space)
     return is;
 }
 
-/* The graph of each node: batch.npy, with several kinds of nodes KIND.batch.npy of each kind of which the model asks it. */
+/* The graph of each node: batch.npy, with several kinds of nodes KIND.batch.npy of each kind of which the model asks
+   it. */
 static RtCode read_batch(Loader *l)
 {
     const RtModel *m = l->m;

@@ -184,7 +184,8 @@ static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
                                 : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
 }
 
-/* How many arguments the step takes at most, whether its kernel or a library computes it. Those of a chain lie side by side. */
+/* How many arguments the step takes at most, whether its kernel or a library computes it. Those of a chain lie side by
+   side. */
 static int64_t step_args(const RtExec *e, int64_t i)
 {
     int64_t n = rt_step_call(e->model, step_def(e, i))->n_args;
@@ -288,7 +289,8 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     return RT_OK;
 }
 
-/* Finds the rows that threads share, among those that are computed. The memory for their sums grows when they need more. */
+/* Finds the rows that threads share, among those that are computed. The memory for their sums grows when they need
+   more. */
 static RtCode split_steps(RtExec *e, RtStatus *st)
 {
     e->states_bytes = 0;
@@ -381,7 +383,8 @@ static void *arg_buffer(const RtExec *e, const RtExecStep *x, int64_t buffer)
     return own ? own : e->buffers[buffer];
 }
 
-/* What a count means that a kernel is given: rows that it computes; elements that it reads may be more than are owned. */
+/* What a count means that a kernel is given: rows that it computes; elements that it reads may be more than are
+   owned. */
 static RtRows count_rows_of(const RtExec *e, int64_t i, const RtCount *c)
 {
     const RtStep *s = step_def(e, i);

@@ -13,7 +13,8 @@ struct RtAcross;
 struct RtRanks;
 struct RtSplit;
 
-/* A library that runs products in place of their kernels (BLAS), by blocks of rows, in the same buffers. Its functions take an array of RT_GEMM_N_ARGS arguments, in this order. */
+/* A library that runs products in place of their kernels (BLAS), by blocks of rows, in the same buffers. Its functions
+   take an array of RT_GEMM_N_ARGS arguments, in this order. */
 enum {
     RT_GEMM_USER,
     RT_GEMM_A,
@@ -126,15 +127,18 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st);
    MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
-/* Cuts the steps again when counts of the graph have changed, none beyond those that the exec was made for. The caller binds anew. */
+/* Cuts the steps again when counts of the graph have changed, none beyond those that the exec was made for. The caller
+   binds anew. */
 RtCode rt_exec_move(RtExec *e, RtStatus *st);
 
 /* seed and step are read by random ops. Nothing can fail once bound, but a device. There a run is only begun:
    rt_exec_results waits for its end, and says whether it failed. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);
-/* Runs the i-th step alone, or the chain that begins with it, with the seed and step in e. Returns how many steps that are. */
+/* Runs the i-th step alone, or the chain that begins with it, with the seed and step in e. Returns how many steps that
+   are. */
 int64_t rt_exec_run_step(RtExec *e, int64_t i);
-/* Copies results that lie on a device to e->results, once its runs are over. DEVICE_FAILED if it did since it was opened. */
+/* Copies results that lie on a device to e->results, once its runs are over. DEVICE_FAILED if it did since it was
+   opened. */
 RtCode rt_exec_results(RtExec *e, RtStatus *st);
 /* The same, adding each step's nanoseconds to ns[n_steps]. */
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);

@@ -121,8 +121,8 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
 /* ---- graph ---- */
 
 typedef struct GnnrtEdgeList {
-    const char *
-        name; /* of `data.val_index`: "val_index"; of a relation that file writes.edge_index says: "writes.edge_index" */
+    /* of `data.val_index`: "val_index"; of a relation that file writes.edge_index says: "writes.edge_index" */
+    const char *name;
     int64_t n_edges;
     const int64_t *src, *dst; /* [n_edges]; src may be NULL where a column says the edges: edge i begins at row i */
 } GnnrtEdgeList;
@@ -180,16 +180,17 @@ void gnnrt_context_free(GnnrtContext *context);
 int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data, GnnrtStatus *status);
 /* Random ops (dropout in train mode) read these; both are 0 at first. */
 void gnnrt_context_set_random(GnnrtContext *context, int64_t seed, int64_t step);
-/* A context whose runs an NVIDIA GPU computes, number `device` of the driver, in that device's primary context, as the CUDA
-   runtime has it. For libraries that were built with --target cuda or all; GNNRT_DEVICE_REFUSED from others. It copies
-   topology and parameters to the device and takes its memory there. The calling thread has the driver's context that it
-   had, behind this and every other call.
-   gnnrt_forward and gnnrt_vjp then take addresses of that device's memory; gnnrt_context_bind_param, too. They put their
-   work into `stream` (a CUstream or cudaStream_t; NULL: the default one), behind what is there, and return before it is
-   done: buffers must live until then, and the stream as long as the context. A failure of the device is told by the call
-   that notices it, and by every later one. Integer inputs are not checked against their bounds. A call with the memory of
-   the one before costs least. Values of edges stand in the order of dst: a graph whose edges are not sorted by it is
-   GNNRT_DEVICE_REFUSED for a model that takes or gives such. */
+/* A context whose runs an NVIDIA GPU computes, number `device` of the driver, in that device's primary context, as the
+   CUDA runtime has it. For libraries that were built with --target cuda or all; GNNRT_DEVICE_REFUSED from others. It
+   copies topology and parameters to the device and takes its memory there. The calling thread has the driver's context
+   that it had, behind this and every other call.
+   gnnrt_forward and gnnrt_vjp then take addresses of that device's memory; gnnrt_context_bind_param, too. They put
+   their work into `stream` (a CUstream or cudaStream_t; NULL: the default one), behind what is there, and return before
+   it is
+   done: buffers must live until then, and the stream as long as the context. A failure of the device is told by the
+   call that notices it, and by every later one. Integer inputs are not checked against their bounds. A call with the
+   memory of the one before costs least. Values of edges stand in the order of dst: a graph whose edges are not sorted
+   by it is GNNRT_DEVICE_REFUSED for a model that takes or gives such. */
 int32_t gnnrt_context_cuda(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, int32_t device,
                            void *stream, GnnrtContext **context, GnnrtStatus *status);
 /* What the context on a device begins from now on goes into this stream, behind what it began before. */

@@ -179,9 +179,9 @@ static void find_gaps(const RtEdgeList *l, const RtEdgeList *base, Gaps *by_user
     assert(by_user->before[words] == by_place->before[words]);
 }
 
-/* The same of a graph with loops, and the maps between it and its base (link_base), whose edges are sorted: row by row, those that
-   stay come in their order, then the new loop. No list is read or written in another order than its own: those of edges are
-   larger than caches. */
+/* The same of a graph with loops, and the maps between it and its base (link_base), whose edges are sorted: row by row,
+   those that stay come in their order, then the new loop. No list is read or written in another order than its own:
+   those of edges are larger than caches. */
 static RtCode sort_loops(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
 {
     const RtGraphDef *from = &g->model->graphs[d->base];
@@ -382,8 +382,8 @@ static RtCode open_said_maps(RtGraph *g, RtStatus *st)
     return RT_OK;
 }
 
-/* The images of a graph's edges in the user's order, where the map is that to their sources and these are stored in that order,
-   too; NULL: of another map. */
+/* The images of a graph's edges in the user's order, where the map is that to their sources and these are stored in
+   that order, too; NULL: of another map. */
 static const int32_t *sources_of(const RtGraph *g, int64_t map)
 {
     for (int64_t i = 0; i < g->model->n_graphs; i++) {

@@ -27,7 +27,8 @@ typedef struct RtKeys {
     int64_t n[RT_MAX_PATH + 1];
 } RtKeys;
 
-/* What the user gives of the graphs: edges, the graph of each node, counts. Graphs of kind RT_GRAPH_DATA share the edges. */
+/* What the user gives of the graphs: edges, the graph of each node, counts. Graphs of kind RT_GRAPH_DATA share the
+   edges. */
 typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
     int64_t n_edges;
@@ -41,8 +42,8 @@ typedef struct RtTopology {
     int64_t *counts;
     const RtPattern *patterns; /* of inputs that are held by their nonzeros; their rows as they are stored */
     int64_t n_patterns;
-    /* [n_spaces] of nodes: [count] the user's id of each stored one, NULL where they stay as they are; NULL: all do. Only
-       without graph_of and graphs_of */
+    /* [n_spaces] of nodes: [count] the user's id of each stored one, NULL where they stay as they are; NULL: all do.
+       Only without graph_of and graphs_of */
     int64_t *const *orders;
 } RtTopology;
 
@@ -89,8 +90,8 @@ static inline bool rt_graph_is_read(const RtGraphDef *d)
 {
     return d->kind == RT_GRAPH_FILE || d->kind == RT_GRAPH_COLUMN;
 }
-/* Whether both ends of every edge of graph `def` are rows that there are, ends[0] of sources and ends[1] of targets; DATA_ID
-   with the first edge that is not so. */
+/* Whether both ends of every edge of graph `def` are rows that there are, ends[0] of sources and ends[1] of targets;
+   DATA_ID with the first edge that is not so. */
 RtCode rt_edge_ids_check(const RtModel *m, const RtGraphDef *def, const RtEdgeIds *ids, const int64_t ends[2],
                          RtStatus *st);
 /* Bytes that the maps of a graph take at least, by the counts [n_spaces] that are known before its edges are; -1:
@@ -99,8 +100,8 @@ int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts);
 /* Checks ids and builds every space and map the model has. *g is NULL on failure. */
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **g, RtStatus *st);
 void rt_graph_free(RtGraph *g);
-/* Fills the map that an input says, which has no images before, and makes the pairs of rows with its keys: ids [rows] of the input, i32 or i64 as `dtype` says, as
-   they are stored. Before anybody else reads g. */
+/* Fills the map that an input says, which has no images before, and makes the pairs of rows with its keys: ids [rows]
+   of the input, i32 or i64 as `dtype` says, as they are stored. Before anybody else reads g. */
 RtCode rt_graph_say_map(RtGraph *g, int64_t map, int64_t dtype, const void *ids, RtStatus *st);
 /* Makes the pairs of a graph `keyed`, whose keys are said, again, those of the first n_owned rows before the others. */
 RtCode rt_graph_pair_up(RtGraph *g, const RtGraphDef *pairs, int64_t n_owned, RtStatus *st);

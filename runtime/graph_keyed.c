@@ -1,12 +1,12 @@
-/* The pairs of a row and a key that elements have: the edges of a graph `keyed`, by key, then by row. Made when an input
-   says the keys. Elements are sorted twice by counting, stable: by row, then by key; equal ones stand side by side. Of a
-   process that owns the first rows, pairs of these come before the others. */
+/* The pairs of a row and a key that elements have: the edges of a graph `keyed`, by key, then by row. Made when an
+   input says the keys. Elements are sorted twice by counting, stable: by row, then by key; equal ones stand side by
+   side. Of a process that owns the first rows, pairs of these come before the others. */
 #include "runtime/graph_list.h"
 #include <assert.h>
 #include <string.h>
 
-/* out: the elements of `order` by what `of` says of each, stable; those of which it says -1 are left out. n_out: how many
-   stay. at: [n_values + 1] zeros. */
+/* out: the elements of `order` by what `of` says of each, stable; those of which it says -1 are left out. n_out: how
+   many stay. at: [n_values + 1] zeros. */
 static int64_t sort_by(const int32_t *of, const int32_t *order, int64_t n, int64_t n_values, int64_t *at, int32_t *out)
 {
     int64_t n_out = 0;
@@ -20,7 +20,8 @@ static int64_t sort_by(const int32_t *of, const int32_t *order, int64_t n, int64
     return n_out;
 }
 
-/* Numbers the pairs in `image`, from n_pairs on, of rows from `least` to below `end`; from: [pairs] an element of each. */
+/* Numbers the pairs in `image`, from n_pairs on, of rows from `least` to below `end`; from: [pairs] an element of
+   each. */
 static int64_t number_pairs(const int32_t *row, const int32_t *key, const int32_t *order, int64_t n, int64_t least,
                             int64_t end, int64_t n_pairs, int32_t *image, int32_t *from)
 {

@@ -31,12 +31,12 @@ RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
 RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
 
-/* The pairs that paths join (graph_path.c), each once: by target, then by source. GRAPH_SIZE or MEMORY, with how many there
-   are and what they take, before memory is asked for. */
+/* The pairs that paths join (graph_path.c), each once: by target, then by source. GRAPH_SIZE or MEMORY, with how many
+   there are and what they take, before memory is asked for. */
 RtCode rt_list_path(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l, RtStatus *st);
 
-/* Pairs of a node and an edge of the base (graph_targets.c): all, or those that edges of `path` answer; by edge, then by
-   node. DATA_MISSING without the keys that it asks for, DATA_ROWS where they are not one of each edge. */
+/* Pairs of a node and an edge of the base (graph_targets.c): all, or those that edges of `path` answer; by edge, then
+   by node. DATA_MISSING without the keys that it asks for, DATA_ROWS where they are not one of each edge. */
 RtCode rt_list_candidates(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *lists, RtEdgeList *l,
                           RtStatus *st);
 RtCode rt_list_answers(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
@@ -70,8 +70,8 @@ const char *rt_batch_place(const RtGraph *g, const RtTopology *t, int64_t space,
    edges. */
 RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n,
                             RtStatus *st);
-/* The pairs of rows and keys of a graph `keyed`, whose keys are said: their count, the maps from them and the map to them
-   (graph_keyed.c). Those of the first n_owned rows come first. */
+/* The pairs of rows and keys of a graph `keyed`, whose keys are said: their count, the maps from them and the map to
+   them (graph_keyed.c). Those of the first n_owned rows come first. */
 RtCode rt_graph_build_keyed(RtGraph *g, const RtGraphDef *d, int64_t n_owned, RtStatus *st);
 RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st); /* unless *out is there */
 RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st);

@@ -1,7 +1,7 @@
 /* Metapaths: which pairs of nodes a path joins, one edge of each of several graphs. From each target the paths are
-   walked back, edge set by edge set, and each node is taken once in each: so the work is that of the edges near a path, and
-   memory is that of the nodes. Counts first, so that what does not fit is refused before memory is asked for. Works in the
-   user's order only; sorting is graph.c's. `gnnc data partition` finds the pairs of the parts so as well. */
+   walked back, edge set by edge set, and each node is taken once in each: so the work is that of the edges near a path,
+   and memory is that of the nodes. Counts first, so that what does not fit is refused before memory is asked for. Works
+   in the user's order only; sorting is graph.c's. `gnnc data partition` finds the pairs of the parts so as well. */
 #include "runtime/graph_path.h"
 #include "runtime/graph_list.h"
 #include <assert.h>

@@ -10,9 +10,9 @@ typedef struct RtPathStep {   /* the edges that one step of a path may be */
 
 typedef struct RtPathWalk RtPathWalk;
 
-/* Counts the pairs. Sources of a step are targets of the one before it. name: the path's, for messages. The steps' arrays
-   are read until the walk is freed. GRAPH_SIZE or MEMORY, with how many pairs there are and what they take, before memory
-   is asked for. *w is NULL on failure. */
+/* Counts the pairs. Sources of a step are targets of the one before it. name: the path's, for messages. The steps'
+   arrays are read until the walk is freed. GRAPH_SIZE or MEMORY, with how many pairs there are and what they take,
+   before memory is asked for. *w is NULL on failure. */
 RtCode rt_path_open(const char *name, const RtPathStep *steps, int64_t n_steps, RtPathWalk **w, int64_t *n_pairs,
                     RtStatus *st);
 /* src, dst: [n_pairs] each pair once, by target, then by source. */

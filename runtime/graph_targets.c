@@ -1,6 +1,6 @@
-/* Pairs of a node and an edge that might lead to it: all nodes, which edges are ranked among (candidates), or those that
-   edges from the same source, with the same key, are known to lead to (answers). Counts first, so that what does not fit
-   is refused before memory is asked for. Works in the user's order only; sorting is graph.c's. */
+/* Pairs of a node and an edge that might lead to it: all nodes, which edges are ranked among (candidates), or those
+   that edges from the same source, with the same key, are known to lead to (answers). Counts first, so that what does
+   not fit is refused before memory is asked for. Works in the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include <assert.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Numbers of 16 bits in memory: f16 (IEEE 754 binary16) and bf16 (the upper half of an f32). Rounding is to nearest, ties to even, as the
-   conversions of CPUs and GPUs do it; what is too large becomes infinite, denormals are kept, NaN stays NaN. */
+/* Numbers of 16 bits in memory: f16 (IEEE 754 binary16) and bf16 (the upper half of an f32). Rounding is to nearest,
+   ties to even, as the conversions of CPUs and GPUs do it; what is too large becomes infinite, denormals are kept, NaN
+   stays NaN. */
 #pragma once
 #include <stdint.h>
 #include <string.h>

@@ -270,8 +270,8 @@ static const GnnrtRowCount *count_named(const GnnrtGraphDesc *d, const char *spa
     return NULL;
 }
 
-/* Whether lists of edges lead to or from the rows: how many there are, only `counts` says where they are no nodes of the
-   data's graph. */
+/* Whether lists of edges lead to or from the rows: how many there are, only `counts` says where they are no nodes of
+   the data's graph. */
 static bool is_listed(const RtModel *m, int64_t space)
 {
     for (int64_t i = 0; i < m->n_graphs; i++) {

@@ -1,6 +1,7 @@
-/* What this machine can do, as `gnnc machine` shows it and `plan` predicts times from it: sizes of the caches, bandwidth
-   of copies and of gathered rows per level, latency, arithmetic. Measured once per machine by a probe of about a second,
-   kept in a file of the user's cache folder. Compilation never reads it: builds do not depend on where they run. */
+/* What this machine can do, as `gnnc machine` shows it and `plan` predicts times from it: sizes of the caches,
+   bandwidth of copies and of gathered rows per level, latency, arithmetic. Measured once per machine by a probe of
+   about a second, kept in a file of the user's cache folder. Compilation never reads it: builds do not depend on where
+   they run. */
 #pragma once
 #include "runtime/status.h"
 #include <stdbool.h>

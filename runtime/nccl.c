@@ -79,7 +79,7 @@ RtCode rt_nccl_settle(RtNccl *x, RtStatus *st)
     return RT_OK;
 }
 
-/* ---- the beginning ------------------------------------------------------------------------------------------------ */
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 static RtCode load(RtNccl *x, RtStatus *st)
 {
@@ -152,7 +152,7 @@ void rt_nccl_close(RtNccl *x)
     free(x);
 }
 
-/* ---- exchanges ---------------------------------------------------------------------------------------------------- */
+/* ---- exchanges --------------------------------------------------------------------------------------------------- */
 
 /* Calls inside of a group may be under way; its end says when all are through. */
 static int not_yet_wrong(int error) { return error == RT_NCCL_IN_PROGRESS ? 0 : error; }

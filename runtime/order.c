@@ -1,8 +1,8 @@
 /* Orders nodes (see order.h) and predicts what an order costs.
 
      degree   nodes with many edges first, else as they were: hubs share cache lines and stay in cache
-     bfs      breadth first over edges both ways, from the node with the most edges, one component after another (Cuthill
-              and McKee, 1969, without their inner sort): neighbours get neighbouring places
+     bfs      breadth first over edges both ways, from the node with the most edges, one component after another
+              (Cuthill and McKee, 1969, without their inner sort): neighbours get neighbouring places
    The cost of an order is that of the gathers of a sum over incoming edges: sources in the order of their targets. Each
    costs by how many other rows were read since it was read last (its reuse distance), which decides from which cache it
    comes. Distances are measured on a sample of the nodes, chosen by a hash of the id, and divided by the rate of
@@ -119,8 +119,7 @@ static RtCode order_bfs(const Graph *g, int64_t *ids, RtStatus *st)
     return code;
 }
 
-/* ---- what an order costs
-   ------------------------------------------------------------------------------------------- */
+/* ---- what an order costs ----------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -185,8 +184,7 @@ static RtCode predict(const Graph *g, const int64_t *ids, double *cost, RtStatus
     return RT_OK;
 }
 
-/* ---- whole
-   ----------------------------------------------------------------------------------------------------------- */
+/* ---- whole ------------------------------------------------------------------------------------------------------- */
 
 typedef RtCode MakeOrder(const Graph *g, int64_t *ids, RtStatus *st);
 static const struct {

@@ -1,9 +1,9 @@
-/* Where values lie in the one block of memory of a program, or in rooms: results' memory, which the caller gives and which
-   holds nothing until the result is written. No two values that live at the same step overlap. First each lies in a room
-   that has place for it, then the others in the block; the largest first or the longest-lived first, whichever makes the
-   block smaller, each in the smallest gap that holds it, ties by number: the same sizes and lives give the same places on
-   every machine. The runtime packs at load, when counts are known; the compiler does the same to say what a load will
-   need. */
+/* Where values lie in the one block of memory of a program, or in rooms: results' memory, which the caller gives and
+   which holds nothing until the result is written. No two values that live at the same step overlap. First each lies in
+   a room that has place for it, then the others in the block; the largest first or the longest-lived first, whichever
+   makes the block smaller, each in the smallest gap that holds it, ties by number: the same sizes and lives give the
+   same places on every machine. The runtime packs at load, when counts are known; the compiler does the same to say
+   what a load will need. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

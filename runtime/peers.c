@@ -1,8 +1,8 @@
 /* Messages between processes (see peers.h): a header before each says where the sender is and what follows, and is
-   checked before anything that follows is received. Where a call has no bytes from one process to another, nothing is sent:
-   both know it. Calls that were begun and are not over are flights; each peer's
-   messages are moved in the order of the calls, those of one call at a time. All that waits does so in `move_until`. What
-   carries the bytes is a transport. */
+   checked before anything that follows is received. Where a call has no bytes from one process to another, nothing is
+   sent: both know it. Calls that were begun and are not over are flights; each peer's
+   messages are moved in the order of the calls, those of one call at a time. All that waits does so in `move_until`.
+   What carries the bytes is a transport. */
 #include "runtime/peers.h"
 #include "runtime/clock.h"
 #include "runtime/file.h"
@@ -183,8 +183,8 @@ static Flight *flight_oldest(const RtPeers *p)
     return oldest;
 }
 
-/* Whoever enters this module has computed since it was left, and what was in flight is hidden behind that. It is told of
-   the earliest call alone, so that no second counts twice. */
+/* Whoever enters this module has computed since it was left, and what was in flight is hidden behind that. It is told
+   of the earliest call alone, so that no second counts twice. */
 static void enter(RtPeers *p)
 {
     Flight *f = flight_oldest(p);

@@ -36,8 +36,8 @@ typedef struct RtPeersRows {
    this process is rank 0. Does nothing in a process that is a rank already. PEERS_OPEN: the machine starts no more. */
 RtCode rt_peers_spawn(int n, char **argv, RtStatus *st);
 
-/* Sends out_bytes[q] bytes to each peer q, from out at the running sum, and receives in_bytes[q] from each, into `in` at
-   the running sum. Both arrays are [n]; the bytes of the process itself are copied. site is below RT_PEERS_SITES.
+/* Sends out_bytes[q] bytes to each peer q, from out at the running sum, and receives in_bytes[q] from each, into `in`
+   at the running sum. Both arrays are [n]; the bytes of the process itself are copied. site is below RT_PEERS_SITES.
    PEERS_DIFFER: another process is at another site, or sends another number of bytes than is received;
    PEER_MESSAGE: what arrives is not what was sent. */
 RtCode rt_peers_exchange(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
@@ -49,18 +49,18 @@ RtCode rt_peers_gather(RtPeers *p, int site, const void *out, const int64_t *byt
    bytes[q] is 0 for others. */
 RtCode rt_peers_gather_among(RtPeers *p, int site, const bool *among, const void *out, const int64_t *bytes, void *in,
                              RtStatus *st);
-/* The same calls in two halves, between which this process computes: *flight is the number of a call that was begun, until
-   rt_peers_finish. Any number of calls may be in flight, and finished in any order; calls that are not halved may be made
-   meanwhile. Memory to and from which is sent belongs to the call until it is finished; the sizes do not. Nothing moves
-   while no function of this module runs: who computes calls rt_peers_progress now and then, which never waits. What goes
-   wrong there is what the next call returns. After a failure, calls in flight are not finished. */
+/* The same calls in two halves, between which this process computes: *flight is the number of a call that was begun,
+   until rt_peers_finish. Any number of calls may be in flight, and finished in any order; calls that are not halved may
+   be made meanwhile. Memory to and from which is sent belongs to the call until it is finished; the sizes do not.
+   Nothing moves while no function of this module runs: who computes calls rt_peers_progress now and then, which never
+   waits. What goes wrong there is what the next call returns. After a failure, calls in flight are not finished. */
 RtCode rt_peers_exchange_begin(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
                                const int64_t *in_bytes, int *flight, RtStatus *st);
 RtCode rt_peers_gather_begin(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, int *flight,
                              RtStatus *st);
-/* As rt_peers_exchange_begin, of rows of row_bytes bytes that lie anywhere in two arrays: while they travel they are taken from
-   where they lie, and put where they go, by way of little memory (rt_peers_stage_bytes of a message for each peer and
-   direction). What the process has for itself stays where it is. */
+/* As rt_peers_exchange_begin, of rows of row_bytes bytes that lie anywhere in two arrays: while they travel they are
+   taken from where they lie, and put where they go, by way of little memory (rt_peers_stage_bytes of a message for each
+   peer and direction). What the process has for itself stays where it is. */
 RtCode rt_peers_rows_begin(RtPeers *p, int site, int64_t row_bytes, const RtPeersRows *out, const RtPeersRows *in,
                            int *flight, RtStatus *st);
 int64_t rt_peers_stage_bytes(int64_t message_bytes);
@@ -68,8 +68,8 @@ RtCode rt_peers_finish(RtPeers *p, int flight, RtStatus *st);
 void rt_peers_progress(RtPeers *p);
 /* Whether rt_peers_finish would not wait. */
 bool rt_peers_arrived(const RtPeers *p, int flight);
-/* For who waits for something else, as a device is: moves what can be moved, and never waits. PEER_LOST once a peer is known
-   to have failed. */
+/* For who waits for something else, as a device is: moves what can be moved, and never waits. PEER_LOST once a peer is
+   known to have failed. */
 RtCode rt_peers_look(RtPeers *p, RtStatus *st);
 double rt_peers_deadline(const RtPeers *p); /* seconds */
 /* Takes memory of calls that will not be finished, to which something may still move until the processes are closed. */

@@ -1,5 +1,5 @@
-/* What messages between processes are made of (see peers_message.h): bytes that lie side by side, or rows of an array, which
-   travel in pieces by way of memory of their own, so that no message of rows is ever laid out as a whole. */
+/* What messages between processes are made of (see peers_message.h): bytes that lie side by side, or rows of an array,
+   which travel in pieces by way of memory of their own, so that no message of rows is ever laid out as a whole. */
 #include "runtime/peers_message.h"
 #include <assert.h>
 #include <string.h>

@@ -25,8 +25,8 @@ typedef struct RtPiece {
 uint64_t rt_message_checksum(const void *bytes, int64_t n);
 uint64_t rt_message_sum(const RtMessage *m); /* the checksum of a message that is sent */
 
-/* *move: the next bytes of a message, all, or a piece of its rows, by way of memory of its own unless they lie side by side.
-   Both ends cut a message at the same places. s->at is 0 before the first. */
+/* *move: the next bytes of a message, all, or a piece of its rows, by way of memory of its own unless they lie side by
+   side. Both ends cut a message at the same places. s->at is 0 before the first. */
 RtCode rt_piece_next(RtPiece *s, const RtMessage *m, RtMove *move, RtStatus *st);
 RtCode rt_piece_send(RtPiece *s, const RtMessage *m, RtMove *move,
                      RtStatus *st);                 /* the same, with the bytes to be sent */

@@ -1,8 +1,9 @@
 /* MPI as a transport. No header of MPI is read and no library linked: the library of the launcher that started this
    process is opened here, so that one executable runs alone, under Open MPI and under MPICH and what has its interface
    (Intel MPI, MVAPICH). They differ in what a handle is: the address of a symbol in Open MPI, an int in MPICH. Here a
-   handle is a word that holds either: in the calling conventions of Linux an int is the low half of the word that passes
-   it. After MPI_Init nothing blocks: messages are begun and asked for (MPI_Test), in pieces whose size an int holds. */
+   handle is a word that holds either: in the calling conventions of Linux an int is the low half of the word that
+   passes it. After MPI_Init nothing blocks: messages are begun and asked for (MPI_Test), in pieces whose size an int
+   holds. */
 #include "runtime/clock.h"
 #include "runtime/memory.h"
 #include "runtime/peers_transport.h"

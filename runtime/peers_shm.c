@@ -1,7 +1,8 @@
-/* Processes of one machine, by memory that they share: for each ordered pair a ring of bytes, and for each process a slot
-   that says how it is. The memory has no name in any folder (memfd), so nothing is left of it however the processes end;
-   it is inherited as a file. Each process holds a lock on the byte of that file that has its rank as its offset: the kernel
-   gives it back at the moment when the process ends, also by SIGKILL and before its parent has asked for it. */
+/* Processes of one machine, by memory that they share: for each ordered pair a ring of bytes, and for each process a
+   slot that says how it is. The memory has no name in any folder (memfd), so nothing is left of it however the
+   processes end; it is inherited as a file. Each process holds a lock on the byte of that file that has its rank as its
+   offset: the kernel gives it back at the moment when the process ends, also by SIGKILL and before its parent has asked
+   for it. */
 #include "runtime/clock.h"
 #include "runtime/memory.h"
 #include "runtime/peers_transport.h"

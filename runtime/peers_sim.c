@@ -1,5 +1,5 @@
-/* The transport `sim` (see peers_sim.h): threads that take turns. A rank goes on until it waits for others; then the next
-   one does. Bytes are copied when both ends have asked for them, by whoever has the turn. */
+/* The transport `sim` (see peers_sim.h): threads that take turns. A rank goes on until it waits for others; then the
+   next one does. Bytes are copied when both ends have asked for them, by whoever has the turn. */
 #include "runtime/peers_sim.h"
 #include "runtime/memory.h"
 #include "runtime/peers_transport.h"

@@ -1,5 +1,5 @@
-/* All ranks of a run in one process, for `plan --transport sim`: each is a thread, and one of them computes at a time, in
-   the order of ranks, so that two runs do the same. What ranks send one another is copied from memory to memory. */
+/* All ranks of a run in one process, for `plan --transport sim`: each is a thread, and one of them computes at a time,
+   in the order of ranks, so that two runs do the same. What ranks send one another is copied from memory to memory. */
 #pragma once
 #include "runtime/peers.h"
 

@@ -24,7 +24,8 @@ typedef struct RtTransportCalls {
     void (*waiting)(RtTransport *t, bool yes); /* what this process tells of itself, or NULL */
     /* Tells all peers of a failure. */
     void (*fail)(RtTransport *t, const RtStatus *st);
-    /* Whether a process of lower rank knows of a failure, so that this one need not speak: 1; 0: not yet; -1: none will. */
+    /* Whether a process of lower rank knows of a failure, so that this one need not speak: 1; 0: not yet; -1: none
+       will. */
     int (*lower)(RtTransport *t);
     bool (*speak)(RtTransport *t); /* true for one process alone */
     /* st: of the failure; NULL after an orderly end. Frees the transport. */

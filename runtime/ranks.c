@@ -277,8 +277,9 @@ static const RtPartEdges *edges_of(const Maker *k, const RtGraphDef *d)
     return rt_part_edges(k->part, d->kind == RT_GRAPH_DATA ? "edge_index" : rt_string(k->m, d->file));
 }
 
-/* The kind of nodes whose rows the space has, NULL: of none. Kinds that the data name are called as the model calls them.
-   Where one has no name, it is what edge_index joins and where columns begin; a column leads to the kind of its name. */
+/* The kind of nodes whose rows the space has, NULL: of none. Kinds that the data name are called as the model calls
+   them. Where one has no name, it is what edge_index joins and where columns begin; a column leads to the kind of its
+   name. */
 static const RtPartNodes *nodes_of(const Maker *k, int64_t space)
 {
     const RtPartNodes *unnamed = rt_part_nodes(k->part, "");
@@ -460,7 +461,8 @@ static RtCode make_elements(const Maker *k, const RtTensorDef *t)
     return RT_OK;
 }
 
-/* Pairs are owned with their rows, all of whose elements are here, and stand by key, then by row: so are they numbered. */
+/* Pairs are owned with their rows, all of whose elements are here, and stand by key, then by row: so are they
+   numbered. */
 static RtCode make_pairs(const Maker *k, const RtGraphDef *d)
 {
     const RtRankSpace *rows = &k->r->spaces[d->src_space];

@@ -1,7 +1,7 @@
 /* Full-graph training by several processes (ranks), each of which owns some nodes: with the bits of one process. A rank
    has the rows that it owns first, behind them those that it only reads (halo), as its part of the data says
-   (docs/data.md, "Parts"). It owns the edges into its nodes, and has the edges out of them too, so that sums over either
-   end of the edges of an owned node have all their elements, in the user's order.
+   (docs/data.md, "Parts"). It owns the edges into its nodes, and has the edges out of them too, so that sums over
+   either end of the edges of an owned node have all their elements, in the user's order.
 
    What a step touches (RtTouch) says which rows have to come from where (ranks_plan.c):
      exchange   rows of a value that peers own are received once it is computed
@@ -47,16 +47,16 @@ typedef struct RtPart {
 } RtPart;
 /* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
 RtCode rt_part_load(const char *dir, int rank, int n, RtPart *part, RtStatus *st);
-/* Reads what part.json says, where a program is given a single part as if it were a whole data set; *part is empty where the
-   folder is no part. */
+/* Reads what part.json says, where a program is given a single part as if it were a whole data set; *part is empty
+   where the folder is no part. */
 RtCode rt_part_open(const char *dir, RtPart *part, RtStatus *st);
 void rt_part_free(RtPart *part);
 int64_t rt_part_bytes(const RtPart *part);
 /* NULL: the part knows none of that name. */
 const RtPartNodes *rt_part_nodes(const RtPart *part, const char *name);
 const RtPartEdges *rt_part_edges(const RtPart *part, const char *name);
-/* The pairs of a graph `compose`; NULL: the part has none of its path. path, where given, gets the path's name, "" for one
-   that no part can have. */
+/* The pairs of a graph `compose`; NULL: the part has none of its path. path, where given, gets the path's name, "" for
+   one that no part can have. */
 const RtPartEdges *rt_part_path(const RtPart *part, const RtModel *m, const RtGraphDef *compose, char path[1024]);
 /* How many parts DIR/partition.json says that there are. */
 RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st);
@@ -68,8 +68,8 @@ typedef struct RtRankSpace {
     bool known;  /* rows can be told apart across processes; else no step may touch them */
     bool whole;  /* graphs: each is owned by who owns its nodes and edges, and no process reads those of others */
     int64_t owned, total;
-    /* [count] a number for each row that no other row of the space has, ascending in the user's order. Of edges and stored
-       elements NULL until rt_space_keys was called */
+    /* [count] a number for each row that no other row of the space has, ascending in the user's order. Of edges and
+       stored elements NULL until rt_space_keys was called */
     const int64_t *keys;
     const int32_t *owner; /* [count - owned] of the rows behind the owned ones */
     int32_t *by_key;      /* [owned] rows of owned ones, by key; NULL: not asked for yet, or their own order */
@@ -113,8 +113,8 @@ typedef struct RtRanks {
     RtStatus status;
 } RtRanks;
 
-/* Of what processes send: what says which rows travel, and each epoch whether a signal came; then one for each thing that
-   travels while programs run. */
+/* Of what processes send: what says which rows travel, and each epoch whether a signal came; then one for each thing
+   that travels while programs run. */
 enum { RT_SITE_SETUP, RT_SITE_SIGNAL, RT_SITE_FIRST };
 
 /* RANKS_REFUSED: some graph of the model is none that processes can share, whatever its edges are. */
@@ -142,18 +142,18 @@ typedef struct RtTotalShip {
     RtShip ship;
     struct RtTotalShip *next;
 } RtTotalShip;
-/* A ship that brings n rows of other processes here: owners[i] owns the row keys[i] of the space, which goes to row to[i]
-   of the target. Called by all processes together. */
+/* A ship that brings n rows of other processes here: owners[i] owns the row keys[i] of the space, which goes to row
+   to[i] of the target. Called by all processes together. */
 RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
                    RtShip *s, RtStatus *st);
-/* A ship that takes n rows of this process elsewhere: receivers[i] gets row rows[i] and finds to[i] in its s->in, as the
-   row of the target. Called by all processes together. */
+/* A ship that takes n rows of this process elsewhere: receivers[i] gets row rows[i] and finds to[i] in its s->in, as
+   the row of the target. Called by all processes together. */
 RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
                     RtStatus *st);
 /* Rows of row_bytes bytes from one array to another, which may be the same where nothing stays. In halves, as
-   rt_peers_rows_begin: rows of other processes are taken from where they lie and put where they go while they travel, those
-   that stay are moved at the end. room: what comes waits there until the end, n_in - n_own rows side by side; NULL: it
-   does not wait. */
+   rt_peers_rows_begin: rows of other processes are taken from where they lie and put where they go while they travel,
+   those that stay are moved at the end. room: what comes waits there until the end, n_in - n_own rows side by side;
+   NULL: it does not wait. */
 RtCode rt_ship_begin(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                      int *flight, RtStatus *st);
 RtCode rt_ship_finish(RtRanks *r, const RtShip *s, int flight, const void *from, void *to, int64_t row_bytes,
@@ -191,16 +191,16 @@ int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
 /* Rows from this process to another. */
 int64_t rt_travel_rows(const struct RtAcross *a, const RtTravel *t, int to);
 
-/* Rows of peers that this process sends in a run of a program that a policy changes: bytes in the mean of many runs, where
-   values decide at least and at most; and those that tell the others which. */
+/* Rows of peers that this process sends in a run of a program that a policy changes: bytes in the mean of many runs,
+   where values decide at least and at most; and those that tell the others which. */
 typedef struct RtPolicyBytes {
     double least, most;
     int64_t votes, rounds;
 } RtPolicyBytes;
 bool rt_policy_bytes(const struct RtAcross *a, RtPolicyBytes *out); /* false: all travel, as rt_across_travels says */
 
-/* For who simulates a program under its policy. What takes the place of an exchange travels in rounds, one behind the other;
-   numbers behind those of exchanges are sums that are sent back (bns). */
+/* For who simulates a program under its policy. What takes the place of an exchange travels in rounds, one behind the
+   other; numbers behind those of exchanges are sums that are sent back (bns). */
 typedef struct RtPolicyFacts {
     double least, most; /* share of runs in which rows travel; where values decide, at least and at most */
     bool votes;         /* the first round of each exchange says whether rows travel */
@@ -219,15 +219,15 @@ double rt_policy_round_stored(const struct RtAcross *a, int64_t exchange, int64_
 /* The step that makes a sum that is sent back, and its buffer. */
 int64_t rt_policy_push_step(const struct RtAcross *a, int64_t exchange, int64_t *buffer);
 
-/* Bytes that a step moves by its cost formula, or operations where it says no bytes: of this process's share of it, of one process that has the
-   whole graph, and of a program that no processes share. */
+/* Bytes that a step moves by its cost formula, or operations where it says no bytes: of this process's share of it, of
+   one process that has the whole graph, and of a program that no processes share. */
 double rt_across_work(const struct RtAcross *a, int64_t step);
 double rt_ranks_work(const RtRanks *r, const RtExec *e, int64_t step);
 double rt_exec_work(const RtExec *e, int64_t step);
 
 /* Bytes that a process takes for a program beside its planned memory: which rows travel, operands that were sent once,
-   room in which rows travel, and operands of a step. Programs share the last two. Where it runs on a device, page-locked
-   memory in which rows are staged, and memory of the device beside the planned one. */
+   room in which rows travel, and operands of a step. Programs share the last two. Where it runs on a device,
+   page-locked memory in which rows are staged, and memory of the device beside the planned one. */
 typedef struct RtAcrossBytes {
     int64_t tables, once, room, operands, staged, device;
 } RtAcrossBytes;

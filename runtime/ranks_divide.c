@@ -2,7 +2,8 @@
 
      total    one process: leaves of 512 rows in 12 blocks, whose sums are merged as a tree
               3 processes: rows of blocks 0 to 3, 4 to 7, 8 to 11 are sent to one each, in the order of one process;
-              then they merge the sums together (ranks_merge.c). Many processes cut the tree into more blocks than one does
+              then they merge the sums together (ranks_merge.c). Many processes cut the tree into more
+              blocks than one does
 
    The kernels are those of one process: what they address as row i of all rows is a row of what was received. */
 #include "runtime/blocks.h"
@@ -436,7 +437,8 @@ static bool reads_image(const RtDivided *d, int64_t map)
     return false;
 }
 
-/* What stands for a buffer in the step's call; NULL: the buffer itself. *known: it is one of those that may be given. */
+/* What stands for a buffer in the step's call; NULL: the buffer itself. *known: it is one of those that may be
+   given. */
 static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, bool *known)
 {
     const RtBuffer *b = across_buffer(a, buffer);
@@ -461,8 +463,8 @@ static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, boo
     }
 }
 
-/* Buffers whose rows the step's iterations make: sums of blocks, which are no value of the function, or rows; and those of
-   elements. */
+/* Buffers whose rows the step's iterations make: sums of blocks, which are no value of the function, or rows; and those
+   of elements. */
 static RtCode list_results(const RtAcross *a, RtDivided *d, RtStatus *st)
 {
     const RtStep *s = across_def(a, d->step);
@@ -531,9 +533,9 @@ static void link_out(RtPack *p, int64_t *head, int64_t i)
     *link = p[i].next;
 }
 
-/* Operands of each run: those for which there is planned memory of the host that no value has meanwhile lie there, the largest first;
-   the others lie in memory of their own. Where planned memory is free from when an operand begins to travel on, it comes
-   to its place at once. */
+/* Operands of each run: those for which there is planned memory of the host that no value has meanwhile lie there, the
+   largest first; the others lie in memory of their own. Where planned memory is free from when an operand begins to
+   travel on, it comes to its place at once. */
 static void place_operands(RtAcross *a, RtSent **x, RtPack *p, int64_t n)
 {
     const RtExec *e = a->e;

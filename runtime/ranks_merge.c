@@ -1,13 +1,15 @@
-/* Sums of blocks that processes merge together (see ranks.h), so that all have them: what each block belongs to is a binary
-   tree of neighbours (blocks.h), whose every node is merged where its two halves first meet, so no bit depends on where.
+/* Sums of blocks that processes merge together (see ranks.h), so that all have them: what each block belongs to is a
+   binary tree of neighbours (blocks.h), whose every node is merged where its two halves first meet, so no bit depends
+   on where.
 
      a process has the sums of some blocks side by side, and merges what it can: few nodes of the tree are left
-     stage     radix processes, whose blocks lie side by side, send each other those: all then have the nodes of all of them
-     sliced    larger sums: each of them gets a slice of the elements alone; at the end stages run backwards, and each sends
-               the others its slice
+     stage     radix processes, whose blocks lie side by side, send each other those: all then have the nodes of all
+               of them
+     sliced    larger sums: each of them gets a slice of the elements alone; at the end stages run backwards, and each
+               sends the others its slice
 
-   Up to FLAT processes are one stage. More are stages of at most MOST processes, near ones first, where their number has such
-   divisors: then a process sends few messages, not one to each other, and far ones get a slice of a slice. */
+   Up to FLAT processes are one stage. More are stages of at most MOST processes, near ones first, where their number
+   has such divisors: then a process sends few messages, not one to each other, and far ones get a slice of a slice. */
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <string.h>

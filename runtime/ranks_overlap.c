@@ -1,12 +1,13 @@
-/* Rows travel while steps are computed (see ranks.h). What travels in each run is begun right behind the step that makes
-   it, and is there before the first step that reads it: rows of peers, and operands of sums that are shared out. It comes to
-   where it is read from; operands whose place has another value while they travel wait in room of their own.
+/* Rows travel while steps are computed (see ranks.h). What travels in each run is begun right behind the step that
+   makes it, and is there before the first step that reads it: rows of peers, and operands of sums that are shared out.
+   It comes to where it is read from; operands whose place has another value while they travel wait in room of their
+   own.
 
      step 4 makes z          its rows that peers want first; then z's rows are on their way
      step 5 sums over edges  rows that read none of peers' rows first; the others when these have come
 
-   Iterations of a step do not know of one another, so no bit depends on their order. Which steps something travels behind and
-   before follows from the program alone: all processes begin it in the same order. */
+   Iterations of a step do not know of one another, so no bit depends on their order. Which steps something travels
+   behind and before follows from the program alone: all processes begin it in the same order. */
 #include "runtime/clock.h"
 #include "runtime/cuda.h"
 #include "runtime/ranks_part.h"
@@ -372,8 +373,8 @@ static void run_places(const RtArg *args, int64_t lo, int64_t hi)
     }
 }
 
-/* Runs from the place *at on, in pieces between which is moved what travels; until: no further than the rows that the step
-   reads are there. */
+/* Runs from the place *at on, in pieces between which is moved what travels; until: no further than the rows that the
+   step reads are there. */
 static void run_pieces(const RtAcross *a, int64_t step, const Runs *r, int64_t *at, bool until)
 {
     enum { MOST = 64 };

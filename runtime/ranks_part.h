@@ -15,7 +15,8 @@ typedef struct RtSent {
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
     struct RtSent *of;   /* the same rows of the same value, which an earlier step was sent; or NULL */
     int64_t last;        /* step that reads it */
-    /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in RtRanks.operands */
+    /* Of what is sent in each run: where it lies, in planned memory that no step between uses, or in
+       RtRanks.operands */
     bool planned;
     bool waits; /* what comes waits in room until the step: its place has another value while it travels */
     bool late;  /* some rows may be those that peers own: it travels right before the step, once they have come */
@@ -25,7 +26,8 @@ typedef struct RtSent {
     int64_t there_at; /* on a device: where it lies for kernels (ranks_staging.c) */
 } RtSent;
 
-/* A step over all rows of a space whose work is shared by its iterations: blocks of a total, or rows of a column sum. */
+/* A step over all rows of a space whose work is shared by its iterations: blocks of a total, or rows of a column
+   sum. */
 typedef struct RtDivided {
     int64_t step;
     int64_t from, to;      /* iterations of this process */
@@ -42,13 +44,13 @@ typedef struct RtDivided {
     int32_t *counting;
     int64_t *ids;
     int64_t *results, n_results; /* buffers whose rows its iterations make */
-    /* column sums: values of elements that the step makes as well, for those that it received, and sends to their owners.
-       Their `of` is the operand in whose place the kernel makes them, or NULL */
+    /* column sums: values of elements that the step makes as well, for those that it received, and sends to their
+       owners. Their `of` is the operand in whose place the kernel makes them, or NULL */
     RtSent *returned;
     int64_t n_returned;
     RtShip back; /* `rows` the other way; without memory of its own */
-    /* ranks_merge.c: sums of units are merged by processes together. Kernels know the blocks of this process alone, from 0
-       on. NULL: all get the results of all iterations, and steps of the program merge them */
+    /* ranks_merge.c: sums of units are merged by processes together. Kernels know the blocks of this process alone,
+       from 0 on. NULL: all get the results of all iterations, and steps of the program merge them */
     int64_t *merges;   /* [n_results] RT_ADDS ... */
     int64_t n_units;   /* of all processes: blocks; or processes, where each sums its own rows */
     RtBlocks cut;      /* totals: of all rows */
@@ -237,13 +239,15 @@ void *rt_staging_table(const RtAcross *a, const RtDivided *d, void *table);
 /* Rows [first, first + n) of a buffer from the device, once steps that were begun are done; and to it. */
 RtCode rt_staging_fetch(const RtAcross *a, int64_t buffer, int64_t first, int64_t n, RtStatus *st);
 RtCode rt_staging_store(const RtAcross *a, int64_t buffer, int64_t first, int64_t n, RtStatus *st);
-/* Those that a ship takes, with others between them; and those that it has brought: of an exchange, or of RtDivided.back. */
+/* Those that a ship takes, with others between them; and those that it has brought: of an exchange, or of
+   RtDivided.back. */
 RtCode rt_staging_fetch_sent(const RtAcross *a, int64_t buffer, const RtShip *s, RtStatus *st);
 RtCode rt_staging_store_got(const RtAcross *a, int64_t buffer, const RtShip *s, RtStatus *st);
 RtCode rt_staging_store_operand(const RtAcross *a, const RtSent *x, RtStatus *st);
 RtCode rt_staging_fetch_operand(const RtAcross *a, const RtSent *x, RtStatus *st); /* values that are sent back */
-/* Whether what travels in each run goes from device to device; then this is begun in place of all of the above, behind the
-   steps that were, and before those that will be: rows of a buffer to itself, or, where x is one, to that operand. */
+/* Whether what travels in each run goes from device to device; then this is begun in place of all of the above, behind
+   the steps that were, and before those that will be: rows of a buffer to itself, or, where x is one, to that
+   operand. */
 static inline bool across_links(const RtAcross *a) { return a->staging && a->r->nccl; }
 RtCode rt_staging_link(const RtAcross *a, int64_t buffer, const RtShip *s, const RtSent *x, int site, RtStatus *st);
 RtCode rt_staging_settle(const RtAcross *a, RtStatus *st); /* until all of that is over */

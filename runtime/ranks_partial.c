@@ -1,5 +1,5 @@
-/* Sums that each process makes of its own rows (--sums=local, see ranks.h): what travels is one sum of each process, not
-   the operands of all.
+/* Sums that each process makes of its own rows (--sums=local, see ranks.h): what travels is one sum of each process,
+   not the operands of all.
 
      total    leaves of 512 of the rows that a process owns, in its blocks, whose sums it merges as one process does;
               then all processes merge theirs, as the same tree would blocks (ranks_merge.c)

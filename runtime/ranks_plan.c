@@ -1,7 +1,7 @@
-/* Which rows travel when a program runs (see ranks.h). From the last step to the first: a buffer's rows that later steps
-   read and that a peer owns are computed here, too, where that needs no more bytes from peers than the rows themselves,
-   else received from it once the step is through. What is decided depends on the program alone, so that all processes
-   decide the same; which rows depends on each one's part of the graph. */
+/* Which rows travel when a program runs (see ranks.h). From the last step to the first: a buffer's rows that later
+   steps read and that a peer owns are computed here, too, where that needs no more bytes from peers than the rows
+   themselves, else received from it once the step is through. What is decided depends on the program alone, so that all
+   processes decide the same; which rows depends on each one's part of the graph. */
 #include "runtime/ranks_part.h"
 #include "runtime/weights.h"
 #include <assert.h>
@@ -97,8 +97,8 @@ static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, cons
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* Whether owned rows of a space, or the elements of owned rows, may lead to rows that peers own. Edges are owned with their
-   targets, pairs of rows and keys with their rows. */
+/* Whether owned rows of a space, or the elements of owned rows, may lead to rows that peers own. Edges are owned with
+   their targets, pairs of rows and keys with their rows. */
 static bool may_leave(const Planner *k, int64_t map)
 {
     for (int64_t i = 0; i < k->m->n_graphs; i++) {
@@ -283,8 +283,8 @@ static RtCode plan_sums(Planner *k, int64_t step)
                       false);
 }
 
-/* Sums over all rows of a shared space, or for rows that every process has: owned rows are sent to whom they belong, and
-   what the step makes for each of them comes back. */
+/* Sums over all rows of a shared space, or for rows that every process has: owned rows are sent to whom they belong,
+   and what the step makes for each of them comes back. */
 static RtCode plan_divided(Planner *k, int64_t step, int64_t space)
 {
     const RtStep *s = across_def(k->a, step);
@@ -346,8 +346,8 @@ static const int32_t *sources_of(const Planner *k, int64_t space)
     return map < 0 ? NULL : k->g->maps[map].to;
 }
 
-/* What is computed once before a run is read at any row later, and so are parameters in the next run; of edges that peers
-   own, at those out of owned nodes. */
+/* What is computed once before a run is read at any row later, and so are parameters in the next run; of edges that
+   peers own, at those out of owned nodes. */
 static RtCode want_held(Planner *k)
 {
     for (int64_t b = 0; b < k->p->n_buffers; b++) {

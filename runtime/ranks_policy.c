@@ -1,5 +1,6 @@
 /* Policies of training by several processes: which rows of an exchange (see ranks.h) travel in a run, and what the
-   others are. Steps, their order and the sums that are shared out are those of exact training; a policy never sees them.
+   others are. Steps, their order and the sums that are shared out are those of exact training; a policy never sees
+   them.
 
      exact      all rows that a process reads travel in each run
      sancus     a process sends all its rows or none, and the others take what came from it last
@@ -252,8 +253,8 @@ static int64_t turns_room(const RtAcross *a, const Kept *k, int64_t row_bytes)
 
 static int64_t rounds_in_turn(const RtAcross *a) { return places(a) + (places(a) < a->r->n); }
 
-/* To those at its place in other groups, in the first round of a run with several groups; then, in the round of its place,
-   all that these own to its group. */
+/* To those at its place in other groups, in the first round of a run with several groups; then, in the round of its
+   place, all that these own to its group. */
 static int64_t bytes_in_turn(const RtAcross *a, const Kept *k, int64_t row_bytes, int64_t round, int to)
 {
     int64_t sent[RT_PEERS_MOST];

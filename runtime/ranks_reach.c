@@ -1,6 +1,6 @@
-/* Which rows maps lead to, as bits of a space's rows: they follow from what a process has of the graph, and steps of all
-   programs ask for the same few, so each is found once and kept (see ranks_part.h). Loops over elements are without a
-   branch for each, since nobody foretells them. */
+/* Which rows maps lead to, as bits of a space's rows: they follow from what a process has of the graph, and steps of
+   all programs ask for the same few, so each is found once and kept (see ranks_part.h). Loops over elements are without
+   a branch for each, since nobody foretells them. */
 #include "runtime/ranks_part.h"
 #include <assert.h>
 #include <stdlib.h>

@@ -5,12 +5,13 @@
 
      sums over edges into owned nodes      drawn rows of sources come, times n / s; the others are 0
      sums over edges out of owned nodes    rows of targets that peers own are 0. The step runs for sources that peers
-                                           own, too; what it sums for the drawn ones is sent to their owners times n / s,
-                                           who add it up, by rank
+                                           own, too; what it sums for the drawn ones is sent to their owners times
+                                           n / s, who add it up, by rank
 
    Each is the adjoint of the other, whichever of them the program computes first. What is read in another way, or not
-   linearly (RtTouch.how), is refused. So that no gradient meets rows that were not drawn in a value, what steps compute for
-   nodes is received and never computed where it is read; inputs, and what is computed before the run, are not sampled. */
+   linearly (RtTouch.how), is refused. So that no gradient meets rows that were not drawn in a value, what steps
+   compute for nodes is received and never computed where it is read; inputs, and what is computed before the run, are
+   not sampled. */
 #include "runtime/random.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
@@ -99,8 +100,8 @@ static bool sums_edges(const RtAcross *a, int64_t step, bool *out)
     return true;
 }
 
-/* Whether a step reads rows here alone: what it computes, or elements that are owned, or what these lead to and is owned
-   with them. */
+/* Whether a step reads rows here alone: what it computes, or elements that are owned, or what these lead to and is
+   owned with them. */
 static bool reads_owned(const RtAcross *a, int64_t step, const RtTouch *t)
 {
     const RtStep *s = across_def(a, step);

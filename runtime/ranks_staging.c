@@ -3,10 +3,10 @@
      step 4 makes z          rows that peers want are copied to the host, and are on their way
      step 5 sums over edges  is begun once peers' rows have come and are copied to their places on the device
 
-   What the kernel of a sum that is shared out reads in place of the process's own rows, operands and tables of which element
-   is whose, lies in one piece of the device's memory beside the planned one. Steps are begun and not waited for, so that the device
-   computes while rows travel. There is no captured graph, in which nothing could be exchanged. Kernels, and the
-   order in which each adds up, are those of one process, and so are the bits. */
+   What the kernel of a sum that is shared out reads in place of the process's own rows, operands and tables of which
+   element is whose, lies in one piece of the device's memory beside the planned one. Steps are begun and not waited
+   for, so that the device computes while rows travel. There is no captured graph, in which nothing could be exchanged.
+   Kernels, and the order in which each adds up, are those of one process, and so are the bits. */
 #include "runtime/nccl.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
@@ -214,7 +214,7 @@ void rt_staging_free(RtAcross *a)
     a->staging = NULL;
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 static RtCudaPtr there_of(const RtAcross *a, const RtSent *x)
 {
@@ -260,7 +260,8 @@ static int move(const RtAcross *a, RtCudaPtr to, RtCudaPtr from, int64_t bytes)
     return c->driver.move(to, from, (size_t)bytes, c->stream);
 }
 
-/* Rows of w bytes for other processes, or from them: from an array into the room, or back. Those that lie side by side together. */
+/* Rows of w bytes for other processes, or from them: from an array into the room, or back. Those that lie side by side
+   together. */
 static int move_rows(const RtAcross *a, const int64_t *n, const int64_t *rows, RtCudaPtr array, int64_t w,
                      RtCudaPtr room, bool out)
 {
@@ -310,7 +311,7 @@ RtCode rt_staging_settle(const RtAcross *a, RtStatus *st)
     return across_links(a) ? rt_nccl_settle(a->r->nccl, st) : RT_OK;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 static RtCudaPtr there_rows(const RtAcross *a, int64_t buffer, int64_t first)
 {

@@ -28,7 +28,8 @@ static RtCode parse_blas(const RtCli *c, RtBlasMode *mode)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--blas", NULL, "found `%.60s`, wanted on, off or auto", text);
 }
 
-/* Steps that leave rows out need memory of their own (cone.h): with a budget they leave out none unless --cone says so. */
+/* Steps that leave rows out need memory of their own (cone.h): with a budget they leave out none unless --cone says
+   so. */
 static RtCode parse_cone(const RtCli *c, int *cone)
 {
     RtConeMode mode = c->values[OPT_BUDGET] ? RT_CONE_OFF : RT_CONE_AUTO;

@@ -17,8 +17,8 @@ RtCode rt_setup_run(const RtModel *m, const RtGraph *g, RtTensors *t, const RtEx
                     RtStatus *st);
 /* Whether the tensor is an input that the listed programs do not take, but only setup programs that they need. */
 bool rt_setup_alone_takes(const RtModel *m, const char *programs, int64_t tensor);
-/* Frees these inputs once the setup programs have run; blames: unless some of what these made is not finite, as then it will be
-   looked for where a NaN comes from, which several processes do not. */
+/* Frees these inputs once the setup programs have run; blames: unless some of what these made is not finite, as then it
+   will be looked for where a NaN comes from, which several processes do not. */
 void rt_setup_release(const RtModel *m, RtTensors *t, const char *programs, bool blames);
 /* Runs them again: the first step that leaves a NaN in one of its buffers, or NULL. */
 const RtStep *rt_setup_until_nan(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o,

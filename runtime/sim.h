@@ -1,6 +1,7 @@
-/* What a run by many processes would take, computed and not run: the links between ranks (sim_links.c), gathers and sums of
-   all ranks as tables of stages (sim_stages.c), the order in which transfers are begun (sim_order.c), and a program whose
-   ranks compute, send and wait (sim_replay.c). Nothing here knows a model; cli_sim.c does. Times are in seconds. */
+/* What a run by many processes would take, computed and not run: the links between ranks (sim_links.c), gathers and
+   sums of all ranks as tables of stages (sim_stages.c), the order in which transfers are begun (sim_order.c), and a
+   program whose ranks compute, send and wait (sim_replay.c). Nothing here knows a model; cli_sim.c does. Times are in
+   seconds. */
 #pragma once
 #include "runtime/memory.h"
 #include "runtime/status.h"
@@ -48,10 +49,10 @@ typedef struct RtSimLinks {
 } RtSimLinks;
 RtCode rt_sim_links_create(const RtSimTopology *t, int n, RtSimLinks *l, RtStatus *st);
 void rt_sim_links_free(RtSimLinks *l);
-/* Messages, by sender from rank 0 on, that ranks begin at start[n]; finish[n]: when each rank has all that it receives. A link
-   carries what it is given in the order of its beginnings, at full rate, and shares its rate among the messages of one
-   sender, which arrive together, alpha behind the last byte. waits: a rank waits, as in rt_peers_exchange, until it has
-   sent all as well. */
+/* Messages, by sender from rank 0 on, that ranks begin at start[n]; finish[n]: when each rank has all that it receives.
+   A link carries what it is given in the order of its beginnings, at full rate, and shares its rate among the messages
+   of one sender, which arrive together, alpha behind the last byte. waits: a rank waits, as in rt_peers_exchange, until
+   it has sent all as well. */
 void rt_sim_exchange(RtSimLinks *l, const RtSimMessage *m, int64_t n_messages, bool waits, const double *start,
                      double *finish);
 
@@ -80,7 +81,8 @@ typedef struct RtSimStages {
    SIM_TOPOLOGY: staged, and the groups of a level do not divide n. */
 RtCode rt_sim_stages_make(const RtSimTopology *t, int n, RtSimShape shape, bool gather, RtSimStages *s, RtStatus *st);
 void rt_sim_stages_free(RtSimStages *s);
-/* All stages, one behind the other for each rank. piece_bytes[n]. at[n]: when each begins, and then when it is through. */
+/* All stages, one behind the other for each rank. piece_bytes[n]. at[n]: when each begins, and then when it is
+   through. */
 RtCode rt_sim_stages_run(RtSimLinks *l, const RtSimStages *s, const double *piece_bytes, double *at, RtStatus *st);
 
 /* ---- the order of transfers ---- */
@@ -93,7 +95,8 @@ typedef struct RtSimDag {
     const double *receive_s, *compute_s;
     const uint64_t *receives; /* [n_computes] that a step waits for, itself or by the steps that it waits for */
 } RtSimDag;
-/* TicTac (Hashemi, Jyothi, Campbell, MLSys 2019). TAC: by times; TIC: by what waits for what alone. order[n_receives] */
+/* TicTac (Hashemi, Jyothi, Campbell, MLSys 2019). TAC: by times; TIC: by what waits for what alone.
+   order[n_receives] */
 void rt_sim_order_tac(const RtSimDag *d, int *order);
 void rt_sim_order_tic(const RtSimDag *d, int *order);
 
@@ -101,8 +104,8 @@ void rt_sim_order_tic(const RtSimDag *d, int *order);
 
 typedef enum { RT_SIM_BLOCKING, RT_SIM_AS_MADE, RT_SIM_TIC, RT_SIM_TAC, RT_SIM_N_ORDERS } RtSimOrder;
 
-/* Rows from rank to rank, which are packed; a round of a sum, from rank to rank; each rank's piece to all; or sums of all
-   ranks' vectors, in all. */
+/* Rows from rank to rank, which are packed; a round of a sum, from rank to rank; each rank's piece to all; or sums of
+   all ranks' vectors, in all. */
 typedef enum { RT_SIM_ROWS, RT_SIM_ROUND, RT_SIM_GATHER, RT_SIM_SUM } RtSimKind;
 
 /* What travels in a run. In blocking order all ranks stop for it, before or behind a step, as with --overlap off. With

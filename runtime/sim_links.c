@@ -1,5 +1,6 @@
-/* Messages over shared links (see sim.h). A link is a queue: what it carries is through when the sum of it is, whatever the
-   order inside; so an exchange takes one walk over its messages to fill the links and one to see when they arrive. */
+/* Messages over shared links (see sim.h). A link is a queue: what it carries is through when the sum of it is, whatever
+   the order inside; so an exchange takes one walk over its messages to fill the links and one to see when they
+   arrive. */
 #include "runtime/sim.h"
 #include <assert.h>
 #include <math.h>

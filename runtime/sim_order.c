@@ -1,5 +1,5 @@
-/* In which order a rank receives (see sim.h). One transfer after the other is taken: the best of those that are left, by a
-   tournament of all against the best so far, since the comparison of TAC is not transitive. */
+/* In which order a rank receives (see sim.h). One transfer after the other is taken: the best of those that are left,
+   by a tournament of all against the best so far, since the comparison of TAC is not transitive. */
 #include "runtime/sim.h"
 #include <assert.h>
 #include <math.h>

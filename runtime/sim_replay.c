@@ -156,8 +156,8 @@ static double mean_bytes(const Replay *x, int64_t travel)
     return bytes / x->p->n;
 }
 
-/* TIC's or TAC's order of n travels, by means of all ranks, so that all have the same. Steps run in their order: each waits for
-   what those before it wait for. */
+/* TIC's or TAC's order of n travels, by means of all ranks, so that all have the same. Steps run in their order: each
+   waits for what those before it wait for. */
 static RtCode sort_travels(const Replay *x, int64_t *list, int n)
 {
     const RtSimProgram *p = x->p;

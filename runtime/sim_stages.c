@@ -1,5 +1,5 @@
-/* Gathers and sums of all ranks as tables of stages (see sim.h). A ring inside groups is the one form of all but `flat`:
-   over all ranks it is `ring`, over the groups of one level after the other `staged`.
+/* Gathers and sums of all ranks as tables of stages (see sim.h). A ring inside groups is the one form of all but
+   `flat`: over all ranks it is `ring`, over the groups of one level after the other `staged`.
 
      4 ranks in 2 groups of 2, a vector of 4 pieces        0      1      2      3
      sums: inside groups, each takes in its half         0 2    1 3    0 2    1 3
@@ -67,8 +67,8 @@ static void add_turn(RtSimStages *s, const Dims *x, Dim d, int ahead, bool adds)
     }
 }
 
-/* One stage in which each rank sends every other one its own piece; where the receiver adds, the piece that the receiver
-   sums. */
+/* One stage in which each rank sends every other one its own piece; where the receiver adds, the piece that the
+   receiver sums. */
 static void fill_flat(RtSimStages *s, int n, bool adds)
 {
     add_stage(s);

@@ -94,9 +94,9 @@ static Hit find(RtSource *s, const char *stem)
     return h;
 }
 
-/* Looks for the array NAME_triples in place of an array `stem` that the source lacks: NAME_index, whose two rows are heads
-   and tails (*ends), or NAME_type. *h: where NAME_triples is; name: its name. False: `stem` is there itself, is called
-   otherwise, or there are no such triples. */
+/* Looks for the array NAME_triples in place of an array `stem` that the source lacks: NAME_index, whose two rows are
+   heads and tails (*ends), or NAME_type. *h: where NAME_triples is; name: its name. False: `stem` is there itself, is
+   called otherwise, or there are no such triples. */
 static bool in_triples(RtSource *s, const char *stem, bool *ends, Hit *h, char *name, size_t size)
 {
     size_t n = strlen(stem);

@@ -58,7 +58,8 @@ static bool is_needed(const RtConeStep *c, int64_t row)
     return !c || !c->runs || (k < c->n_runs && c->runs[2 * k] <= row);
 }
 
-/* Finds the rows of at least `least` elements that the step computes: each has an element whose position is a multiple of `least`. Returns their number. */
+/* Finds the rows of at least `least` elements that the step computes: each has an element whose position is a multiple
+   of `least`. Returns their number. */
 static int64_t find_rows(const RtExecStep *x, int64_t least, int64_t *which)
 {
     const int64_t *rows = x->rows;

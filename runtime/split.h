@@ -6,7 +6,8 @@
 
 typedef struct RtSplit RtSplit;
 
-/* Finds the long rows of a step for the graph at hand, and frees what *s was before. *s is NULL if the step has none. Raises e->states_bytes to what they need. */
+/* Finds the long rows of a step for the graph at hand, and frees what *s was before. *s is NULL if the step has none.
+   Raises e->states_bytes to what they need. */
 RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **s, RtStatus *st);
 void rt_split_free(RtSplit *s);
 int64_t rt_split_count(const RtSplit *s); /* how many rows are shared */

@@ -12,8 +12,8 @@ typedef struct RtRowIds {
 /* Tensors of whose rows this process has some, and others the rest. */
 typedef struct RtSharedRows {
     RtRowIds *of; /* [n_tensors] */
-    /* Rows of all processes, in the user's order, from those that each has; empty but on the one that writes files. Called
-       by all together. */
+    /* Rows of all processes, in the user's order, from those that each has; empty but on the one that writes files.
+       Called by all together. */
     RtCode (*collect)(struct RtRanks *r, int64_t tensor, const void *rows, RtBlock *all, RtStatus *st);
     struct RtRanks *ranks;
 } RtSharedRows;
@@ -42,8 +42,8 @@ static inline const int64_t *rt_tensor_rows(const RtTensors *t, int64_t tensor)
 {
     return t->shared ? t->shared->of[tensor].ids : NULL;
 }
-/* The user's number of each row of a tensor, whose rows may also stand in the order of its graph; NULL: they stand in the
-   user's. */
+/* The user's number of each row of a tensor, whose rows may also stand in the order of its graph; NULL: they stand in
+   the user's. */
 static inline const int64_t *rt_tensor_ids(const RtTensors *t, int64_t tensor)
 {
     const int64_t *some = rt_tensor_rows(t, tensor);

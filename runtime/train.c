@@ -59,7 +59,8 @@ static RtCode make_exec(const RtModel *m, const char *name, const RtGraph *g, vo
     return rt_exec_bind(*e, st);
 }
 
-/* The graph that train_step runs on: with batches the batch at hand, which is the largest that there can be while memory is planned. */
+/* The graph that train_step runs on: with batches the batch at hand, which is the largest that there can be while
+   memory is planned. */
 static const RtGraph *step_graph(const Trainer *t) { return t->o->batches ? t->o->batches->graph : t->d->graph; }
 
 /* One arena for both programs: they never run at the same time. A device has one of its own. */
@@ -267,7 +268,8 @@ static RtCode remember(Trainer *t)
                   : rt_tensors_snapshot(&t->d->tensors, &t->before, t->st);
 }
 
-/* The program of the step on this CPU, which has a device's bits, with the weights before the step; NULL: it cannot be had. */
+/* The program of the step on this CPU, which has a device's bits, with the weights before the step; NULL: it cannot be
+   had. */
 static RtExec *step_here(Trainer *t)
 {
     RtExec *e = NULL;
@@ -415,7 +417,8 @@ static RtCode run_epoch(Trainer *t)
     set_run(t, "epoch", (double)t->at.epoch);
     if (t->o->batches) RT_TRY(run_batches(t, &loss));
     else RT_TRY(run_steps(t, n_steps, &sum));
-    /* a device is waited for once an epoch: a loss that is not a number is found behind the metrics, which change nothing */
+    /* a device is waited for once an epoch: a loss that is not a number is found behind the metrics, which change
+       nothing */
     if (t->metrics) rt_exec_run(t->metrics, t->at.seed, t->at.epoch);
     if (!t->o->batches) {
         RT_TRY(end_step(t, &loss));

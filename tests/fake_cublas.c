@@ -1,6 +1,7 @@
-/* A library with the functions of cuBLAS that executables call, for the shim, whose device memory is this machine's. It looks at each
-   argument as cuBLAS says it wants them (matrices by columns), computes by loops, and writes a line for each call to the file that
-   FAKE_CUBLAS_LOG names: the sizes of C, the length of sums and how many products. FAKE_CUBLAS_FAILS=N: call N ends with a status. */
+/* A library with the functions of cuBLAS that executables call, for the shim, whose device memory is this machine's. It
+   looks at each argument as cuBLAS says it wants them (matrices by columns), computes by loops, and writes a line for
+   each call to the file that FAKE_CUBLAS_LOG names: the sizes of C, the length of sums and how many products.
+   FAKE_CUBLAS_FAILS=N: call N ends with a status. */
 #include <stdio.h>
 #include <stdlib.h>
 

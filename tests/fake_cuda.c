@@ -1,5 +1,5 @@
-/* Stands in for the driver of NVIDIA GPUs as far as the load of a program's kernels, which it always refuses: 209, for machine code of a
-   GPU, or 218, for PTX, so that a test sees what the program chose; 200 for anything else. */
+/* Stands in for the driver of NVIDIA GPUs as far as the load of a program's kernels, which it always refuses: 209, for
+   machine code of a GPU, or 218, for PTX, so that a test sees what the program chose; 200 for anything else. */
 #include <string.h>
 
 int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, 0; }

@@ -1,7 +1,8 @@
-/* A library with the functions of NCCL that executables call, for the shim, whose device memory is this machine's. Processes share a file of mailboxes,
-   one for each ordered pair; nothing waits: what is begun is moved on whenever somebody asks for it. FAKE_NCCL_LOG: a file that gets a line
-   for each group. FAKE_NCCL_VERSION: what it says that it is. FAKE_NCCL_FAILS, _HANGS, _DIES=R:N: in rank R the N-th group ends with an error, moves
-   nothing, or ends the process. */
+/* A library with the functions of NCCL that executables call, for the shim, whose device memory is this machine's.
+   Processes share a file of mailboxes, one for each ordered pair; nothing waits: what is begun is moved on whenever
+   somebody asks for it. FAKE_NCCL_LOG: a file that gets a line for each group. FAKE_NCCL_VERSION: what it says that it
+   is. FAKE_NCCL_FAILS, _HANGS, _DIES=R:N: in rank R the N-th group ends with an error, moves nothing, or ends the
+   process. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdatomic.h>

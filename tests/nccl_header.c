@@ -1,5 +1,5 @@
-/* Holds what runtime/nccl.h says of NCCL against NCCL's own header: each call is made with its types, and numbers and fields are
-   compared. Compiled where there is such a header; what it returns is how many differ. It calls nothing. */
+/* Holds what runtime/nccl.h says of NCCL against NCCL's own header: each call is made with its types, and numbers and
+   fields are compared. Compiled where there is such a header; what it returns is how many differ. It calls nothing. */
 #include "runtime/nccl.h"
 #include <nccl.h>
 #include <string.h>

@@ -34,7 +34,8 @@ import levels  # noqa: E402
 
 LIMIT_S = 1800
 WORDS = {"alone", "lesser", "lesser if long", "avx2 if long", "if long"}
-# Those that take longest, longest first, so that none of them is what the cores wait for at the end. Others follow by name.
+# Those that take longest, longest first, so that none of them is what the cores wait for at the end. Others follow by
+# name.
 LONGEST = ("test_programs", "test_golden", "test_sanitize", "test_examples", "test_build", "test_docs", "test_stage", "test_determinism", "test_cone",
            "test_molecules", "test_levels", "test_errors", "test_near", "test_extending")
 

@@ -243,7 +243,8 @@ with open(box.path("moved", "libgnnrt.a"), "w") as f:
     f.write("junk")
 box.refuses("gnnc_junk_runtime", [box.path("moved", "gnnc")] + plain, 6, "E0633", "libgnnrt.a")
 box.refuses("gnnc_no_cc", [box.gnnc] + plain, 6, "E0632", "cc", env=dict(os.environ, PATH="/nonexistent"))
-# However little memory there is, LLVM's included, the compiler says so, and its folder for the linker's files does not stay.
+# However little memory there is, LLVM's included, the compiler says so, and its folder for the linker's files does not
+# stay.
 os.makedirs(box.path("tmp"))
 ended = {}
 for mib in () if box.sanitized else range(200, 800, 50):
@@ -283,7 +284,7 @@ for argv in [["--help"], ["train", "--help"], TRAIN, TRAIN + ["--seeds", "2"], [
         r = box.run(EXE, *argv, stdout=full)
     box.report("full_" + "_".join(argv).replace("-", ""), (r.rc != 6 or "error[R603]" not in r.err or "standard output" not in r.err) and (r.rc, r.err))
 
-# ---- nothing that is read, and nothing of others, is written over ------------------------------------------------------
+# ---- nothing that is read, and nothing of others, is written over ----------------------------------------------------
 
 
 def loses_nothing(name, argv, *says):
@@ -331,7 +332,7 @@ for kind in ("community", "rmat", "uniform"):  # of 5 nodes, where R-MAT draws a
     ids = np.load(box.path(kind, "edge_index.npy"))
     box.report("generate_ids_" + kind, (ids.min() != 0 or ids.max() != 4) and "ids from %d to %d" % (ids.min(), ids.max()))
 
-# ---- executables lose nothing, either --------------------------------------------------------------------------------------
+# ---- executables lose nothing, either --------------------------------------------------------------------------------
 
 box.write("two.gnn", "model two(x: node[F]) -> (node[F], node[F]) {\n  param w: [F] = 1\n  return x * w, x + w\n}\n")
 box.must(box.gnnc, "build", "two.gnn", "--data", "data", "--cpu=generic", "-o", box.path("two"))

@@ -166,7 +166,8 @@ box.refuses("resume_missing", [EXE, "train", "--data", "data", "--resume", "no.c
 r = box.run(*infer("good.ckpt"))
 box.report("checkpoint_as_weights", r.rc != 0 and r.err)
 
-# A model that stops by a metric, so that its checkpoints hold a best epoch: 1 after 5 epochs, that is 3 epochs without a better one.
+# A model that stops by a metric, so that its checkpoints hold a best epoch: 1 after 5 epochs, that is 3 epochs without
+# a better one.
 box.write("stop.gnn", toy.MODEL.replace("  seed 0", "  stop_early(test_acc)\n  seed 0"))
 box.must(box.gnnc, "build", "stop.gnn", "--data", "data", "--cpu=generic", "-o", box.path("stop"))
 box.must(box.path("stop"), "train", "--data", "data", "--checkpoint", "stop.ckpt", "--save", "stop.st")

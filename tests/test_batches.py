@@ -123,7 +123,8 @@ train net {
 """
 
 
-# Several kinds of nodes: relations of lists, of a column, turned round, of a metapath; each graph's nodes of each kind stand side by side.
+# Several kinds of nodes: relations of lists, of a column, turned round, of a metapath; each graph's nodes of each kind
+# stand side by side.
 KINDS = """
 schema molecules {
   node atom, bond, ring

@@ -13,7 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA = os.path.join(ROOT, "examples", "data", "cora")
 MODELS = ["gcn", "sage"]
 PROGRAMS = ["serve_c", "serve_c_shared", "serve_cpp", "serve_cpp_shared"]
-# What a library never calls. The runtime's asserts end a program: builds of those who work on gnnc have them (README.md).
+# What a library never calls. The runtime's asserts end a program: builds of those who work on gnnc have them
+# (README.md).
 FORBIDDEN = re.compile(r"^(secure_)?getenv|^environ|blas|^cuda|^_?exit$|^abort$|^v?printf$|^puts$|^putchar$|^dlopen$")
 
 

@@ -16,7 +16,8 @@ import library  # noqa: E402
 OUT, IN = "sum_in(float(rank_out(0 * v)) * v)", "sum_out(float(rank_in(0 * v)) * v)"
 TURNED_OUT, TURNED_IN = "sum_out(float(rank_in(0 * v)) * v)", "sum_in(float(rank_out(0 * v)) * v)"
 CHOSEN = "graph s = select(g, x, ratio = 1)"
-# By name: the graphs, from which of them v has its values, and both sums over the last one, as values of g's nodes. All nodes are chosen.
+# By name: the graphs, from which of them v has its values, and both sums over the last one, as values of g's nodes. All
+# nodes are chosen.
 PROGRAMS = {
     "data": ("v = w", OUT, IN),
     "chosen": (CHOSEN + "\n  v = w[s]", "(over s { %s })[g]" % OUT, "(over s { %s })[g]" % IN),
@@ -60,7 +61,8 @@ def ranks(box, name, rng):
                 return "%s, %d graphs: %s of edges %s: %s, wanted %s" % (name, n_graphs, what, list(zip(src, dst)), got, want)
 
 
-# By name: graphs of the last of which each edge of the data has its draw, what adds these up at the data's targets, and what was drawn for loops.
+# By name: graphs of the last of which each edge of the data has its draw, what adds these up at the data's targets, and
+# what was drawn for loops.
 DRAWS = {
     "chosen": (CHOSEN, "(over s { sum_in(rand(edge, seed = 3)) })[g]", "0 * x"),
     "chosen_twice": (CHOSEN + "\n  y = x[s]\n  graph t = over s { select(s, y, ratio = 1) }", "(over t { sum_in(rand(edge, seed = 3)) })[s][g]", "0 * x"),

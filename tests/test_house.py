@@ -286,6 +286,19 @@ def paths_that_are_named():
     return wrong
 
 
+COLUMNS = 120
+
+
+def lines_fit():
+    """No line of C is longer than a screen is wide, but for texts that stand between quotes; no line of comment in Python and the language is."""
+    wrong = []
+    for path in tracked("*.c *.h *.py *.gnn"):
+        c = path.endswith((".c", ".h"))
+        wrong += ["%s:%d has %d columns, wanted at most %d" % (path, i, len(line), COLUMNS) for i, line in enumerate(read(path).split("\n"), 1)
+                  if len(line) > COLUMNS and ('"' not in line if c else line.lstrip().startswith("#"))]
+    return wrong
+
+
 MOST_CIRCLE = 10  # files of passes/ that call one another round about
 
 
@@ -341,6 +354,7 @@ report("house.include_arrows", include_arrows())
 report("house.rooms_of_passes", rooms_of_passes())
 report("house.rooms_of_the_front_end", rooms_of_the_front_end())
 report("house.paths_that_are_named", paths_that_are_named())
+report("house.lines_fit", lines_fit())
 report("house.circles_of_passes", circles_of_passes())
 report("house.layers_of_elaboration", layers_of_elaboration())
 report("house.no_layer_names_in_c", layer_names())

@@ -132,8 +132,8 @@ box.must(box.gnnc, "build", "turned.gnn", "--set", "P=3,W=64,B=16", "--cpu=gener
 needs = least_of(box.path("turned"), "bench")
 box.report("no_wide_value_of_edges_is_stored_for_sums_over_all", needs >= 6000 * 64 * 4 and needs)
 
-# The gradient of e is a result that no sum wants: stored by the walk that has what it is made of, not by another one that
-# computes long rows again.
+# The gradient of e is a result that no sum wants: stored by the walk that has what it is made of, not by another one
+# that computes long rows again.
 box.write("once.gnn", """model once(x: node[F], e: edge[K]) -> node[F] {
   param A: [K, F] = glorot
   param B: [F, F'] = glorot

@@ -146,8 +146,9 @@ class Reducer:
         return as_dual(eval(self.done, dict(FUNCTIONS, h=h, **s)))
 
 
-# States, `done`, message and form. `reorder` makes a product with the number of elements of each sum, and its derivative meets what is infinite
-# in rows without any: a state, a product with one, a quotient by what may be 0, also where only the key's group has no element.
+# States, `done`, message and form. `reorder` makes a product with the number of elements of each sum, and its
+# derivative meets what is infinite in rows without any: a state, a product with one, a quotient by what may be 0, also
+# where only the key's group has no element.
 FOUND = (((("inf", "{s} += m"), ("0", "{s} += m")), "s0 * tanh(s1)", "x.src", "out"),
          ((("inf", "{s} -= m"), ("inf", "{s} += m")), "s1 / s0", "x.src", "out"),
          ((("-inf", "{s} += m"),), "s0 * s0", "x.dst", "in"),

@@ -22,7 +22,8 @@ train net {
   epochs 2
 }
 """
-# sums, maxima, sums that rescale, several walks over a row, a maximum and its gradient before a product, two steps of a strip that share
+# sums, maxima, sums that rescale, several walks over a row, a maximum and its gradient before a product, two steps of a
+# strip that share
 MODELS = {
     "sum": "  c = gcn(O = C)\n  return c(x)",
     "max": "  c = sage(O = C, aggr = max)\n  return c(x)",

@@ -77,7 +77,7 @@ for name in BENCH:
 gat = os.path.join(ROOT, "bench", "models", "gat.gnn")
 box.report("agrees_with_a_hub", compare("gat", gat, ["--set", "F=%d" % F], MANY))
 
-# ---- executables ------------------------------------------------------------------------------------------------------
+# ---- executables -----------------------------------------------------------------------------------------------------
 
 toy.make(box)
 

@@ -102,8 +102,8 @@ static bool has_16_bits(const IrModule *m)
     return false;
 }
 
-/* 16 bits are only rounded to and cast back while a `grad` is left, since no cotangent has them: a pass that moved such a
-   cast behind a gather would leave autodiff a sum of 16 bits. */
+/* 16 bits are only rounded to and cast back while a `grad` is left, since no cotangent has them: a pass that moved such
+   a cast behind a gather would leave autodiff a sum of 16 bits. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
 {
     ICE_UNLESS(pass < N_PASSES);

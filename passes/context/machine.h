@@ -54,8 +54,8 @@ static inline int64_t machine_fetch_room(const Machine *m) { return m->l1_bytes 
    most. */
 static inline int64_t machine_staged_room(const Machine *m) { return m->l2_bytes / 16 * 3; }
 static inline int64_t machine_staged_value_room(const Machine *m) { return m->l2_bytes / 16; }
-/* Near memory that warps of a block share: twice what they have by themselves, since they are few beside those that side by
-   side may be, and for no block more than half of what all of these have. */
+/* Near memory that warps of a block share: twice what they have by themselves, since they are few beside those that
+   side by side may be, and for no block more than half of what all of these have. */
 static inline int64_t machine_shared_room(const Machine *m, int64_t warps)
 {
     return m->own_bytes * (warps < m->warps / 4 ? 2 * warps : m->warps / 2);

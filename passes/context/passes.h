@@ -47,8 +47,8 @@ typedef void PassPrint(const void *program, StrBuf *out);
    it. It prints only if it wants to: print(program, out). */
 typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program);
 
-/* Planned memory that a function may use, on a graph of so many nodes, edges and graphs of a batch; rows: [n_rows] of single
-   spaces, -1: as the others say; NULL: none. */
+/* Planned memory that a function may use, on a graph of so many nodes, edges and graphs of a batch; rows: [n_rows] of
+   single spaces, -1: as the others say; NULL: none. */
 typedef struct PassBudget {
     int64_t bytes, nodes, edges, graphs;
     const int64_t *rows;
@@ -75,7 +75,8 @@ typedef struct PassContext {
     const PassBudget *budget;      /* or NULL */
     const PassPairs *pairs; /* [n_pairs] of inputs whose pairs were counted; of others the pass `pairs` expects some */
     uint32_t n_pairs;
-    /* inputs that are known once the graph is, which the pass `pairs` may read: [n_graph_inputs] their names; NULL: all */
+    /* inputs that are known once the graph is, which the pass `pairs` may read: [n_graph_inputs] their names; NULL:
+       all */
     const char *const *graph_inputs;
     uint32_t n_graph_inputs;
     /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
@@ -113,8 +114,8 @@ bool pass_option_disable(PassContext *ctx, const char *list);
 PassId pass_find(const char *name);
 PassId pass_find_or_error(PassContext *ctx, const char *name);
 
-/* False, with E0616, if m has a `grad` and the pass refuses it, or if m has a `grad` and values of 16 bits and the pass is
-   not autodiff. lower_module asks for PASS_fuse, behind which the others stand. */
+/* False, with E0616, if m has a `grad` and the pass refuses it, or if m has a `grad` and values of 16 bits and the pass
+   is not autodiff. lower_module asks for PASS_fuse, behind which the others stand. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 
 /* Ends the compiler where the verifier (ctx->verify) refuses what a pass made, with the pass's name and its step's;

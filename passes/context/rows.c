@@ -14,8 +14,8 @@ static const IrTensor *nonzeros_of(const IrModule *m, IrId space)
     return NULL;
 }
 
-/* The graph whose edges are the rows of this space: pairs of rows of other spaces, several for each, but for a column; NULL
-   if none. */
+/* The graph whose edges are the rows of this space: pairs of rows of other spaces, several for each, but for a column;
+   NULL if none. */
 static const IrGraph *graph_of(const IrModule *m, IrId space)
 {
     for (uint32_t i = 0; i < m->graphs.n; i++)

@@ -138,6 +138,23 @@ typedef struct Kernel {
     uint32_t loop[MOST_LOOPS], n_loops;
 } Kernel;
 
+/* v gets a place, or waits. */
+static void meet(Price *p, IrId v)
+{
+    if (p->place[v] || p->waits[v]) return;
+    VEC_PUSH(p->arena, &p->met, v);
+    if (fused_op(p->f, v)->op == IR_OP_arg) return;
+    if (v < p->first) p->first = v;
+    if (v >= p->end) p->end = v + 1;
+}
+
+static void forget_met(Price *p)
+{
+    for (uint32_t i = 0; i < p->met.n; i++) p->place[p->met.data[i]] = p->waits[p->met.data[i]] = 0;
+    p->met.n = p->end = 0;
+    p->first = p->f->f->ops.n;
+}
+
 /* Twice the number of walks over the row that v waits for, and 1 if for an extreme. */
 static unsigned waits_of(const Kernel *k, IrId v)
 {
@@ -156,6 +173,7 @@ static unsigned waits_of(const Kernel *k, IrId v)
         extreme |= op->op == IR_OP_reduce_max || op->op == IR_OP_reduce_min;
     }
     ICE_UNLESS(2 * walks + extreme < UINT8_MAX);
+    meet(k->p, v);
     k->p->waits[v] = (uint8_t)(2 * walks + extreme + 1);
     return 2 * walks + extreme;
 }
@@ -176,8 +194,8 @@ static uint32_t loop_of(Kernel *k, const GroupOp *x)
     return (uint32_t)PLACE_LOOP << (i < MOST_LOOPS ? i : MOST_LOOPS - 1);
 }
 
-/* Once in each loop, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where dear
-   operations fill wide arrays. Half as many numbers of twice the bytes are in a vector. */
+/* Once in each loop, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where
+   dear operations fill wide arrays. Half as many numbers of twice the bytes are in a vector. */
 static void add_op(void *user, const GroupOp *x)
 {
     Kernel *k = user;
@@ -188,6 +206,7 @@ static void add_op(void *user, const GroupOp *x)
     if (op->type.space == IR_UNIT && kind == GROUP_MAP) space = IR_UNIT;
     uint32_t place = space == IR_UNIT ? PLACE_UNIT : space == k->g->space ? PLACE_ROW : loop_of(k, x);
     bool seen = k->p->place[v] & place;
+    meet(k->p, v);
     k->p->place[v] |= place;
     if (!x->element) k->p->place[v] |= PLACE_GATHERED;
     if (place >= PLACE_LOOP && waits_of(k, v) & 1) k->p->place[v] |= PLACE_EXTREME;
@@ -237,8 +256,7 @@ void cost_kernel(Price *p, uint32_t g)
     for (uint32_t i = 0; i < loads->n; i++) p->readers[loads->data[i]]--;
     loads->n = reads->reads.n = 0;
     group_reads(p->f, g, p->arena, reads);
-    memset(p->place, 0, p->f->f->ops.n * sizeof *p->place);
-    memset(p->waits, 0, p->f->f->ops.n);
+    forget_met(p);
     group_ops(p->f, g, p->arena, add_op, &k);
     for (uint32_t i = 0; i < k.g->inner.n; i++) { /* the arrays of others are in the rates of what fills them */
         IrId v = k.g->inner.data[i];
@@ -249,7 +267,7 @@ void cost_kernel(Price *p, uint32_t g)
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         const GroupRead *r = &reads->reads.data[i];
         bool first = is_loaded(p->f, g, r->v);
-        if (first) p->place[r->v] |= r->element ? PLACE_READ : PLACE_GATHERED;
+        if (first) meet(p, r->v), p->place[r->v] |= r->element ? PLACE_READ : PLACE_GATHERED;
         for (uint32_t j = 0; j < i && first; j++) {
             const GroupRead *o = &reads->reads.data[j];
             first = o->v != r->v || o->space != r->space || o->map != r->map;

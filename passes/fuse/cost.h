@@ -1,6 +1,6 @@
-/* What the choices of fuse cost, in ns per node of the expected graph (passes/context/rows.h): the one price that all of
-   them are compared by. Every rate is the machine's (passes/context/price.h): for one machine a program gets the same answer
-   everywhere. */
+/* What the choices of fuse cost, in ns per node of the expected graph (passes/context/rows.h): the one price that all
+   of them are compared by. Every rate is the machine's (passes/context/price.h): for one machine a program gets the
+   same answer everywhere. */
 #pragma once
 #include "passes/group/group.h"
 
@@ -27,8 +27,8 @@ double cost_compute(Cost *c, IrId v, const CostUse *u);
 double cost_write(const FusedFunc *f, IrId v);
 double cost_read(const FusedFunc *f, IrId v, const CostUse *u);
 
-/* Where a kernel computes or reads a value. PLACE_LOOP and above: at elements that are summed, in a loop that fills arrays or in
-   one that sums, of each walk over the row. */
+/* Where a kernel computes or reads a value. PLACE_LOOP and above: at elements that are summed, in a loop that fills
+   arrays or in one that sums, of each walk over the row. */
 typedef enum CostPlace {
     PLACE_UNIT = 1,
     PLACE_ROW = 2,
@@ -49,7 +49,9 @@ typedef struct Price {
     double *write;     /* by value: what storing it costs */
     /* by value: how the kernel that was priced last computes it, bits of CostPlace: in each loop anew */
     uint32_t *place;
-    uint8_t *waits; /* by value: scratch */
+    uint8_t *waits;  /* by value: scratch */
+    IrValues met;    /* values that have a place there, or wait */
+    IrId first, end; /* all of them but arguments lie in [first, end) */
 } Price;
 
 Price cost_groups(const FusedFunc *f, Arena *a); /* of all groups that live */

@@ -1,7 +1,7 @@
-/* Values at the elements of a kernel that it puts into private arrays (fuse_stage.c) though another kernel computes them
-   too, or none does: the moves are to make a value such a copy, and to take that back.
+/* Values at the elements of a kernel that it puts into private arrays (fuse_stage.c) though another kernel computes
+   them too, or none does: the moves are to make a value such a copy, and to take that back.
 
-     by destination: %5 = exp(%3 - gather %4), and its sum    %5 stored, and read through a list by the sum over the other map
+     by destination: %5 = exp(%3 - gather %4), and its sum    %5 stored, and read by list in the other sum
      by source:      sum of %5 * gather x                     or: a copy of %5, made again of %4 and what %3 is made of
 
      %5 = exp %4 : edge[F]                    rows of edge.dst: %6, and in a second walk %9, which needs %7:
@@ -149,7 +149,7 @@ static bool try_move(Copies *c, IrId v)
 static bool round_of_moves(Copies *c)
 {
     bool moved = false;
-    for (IrId v = c->f->f->ops.n; v-- > 0;)
+    for (IrId v = c->price.end; v-- > c->price.first;)
         if (c->price.place[v] && (group_has_copy(c->f, c->g, v) || can_copy(c, v))) moved |= try_move(c, v);
     return moved;
 }

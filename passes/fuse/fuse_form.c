@@ -1,8 +1,8 @@
-/* Sums that another plan rescales with a maximum or minimum of their row (PlanForm), and that this plan is to rescale too,
-   whatever its own machine would choose: they share a kernel with it, and what stands between is computed there.
+/* Sums that another plan rescales with a maximum or minimum of their row (PlanForm), and that this plan is to rescale
+   too, whatever its own machine would choose: they share a kernel with it, and what stands between is computed there.
 
-     %4 = reduce_max edge.dst %3             %4 and %6 are one kernel's, and %5 has no memory: a kernel that found %5 there
-     %5 = exp(%3 - gather edge.dst %4)       could not rescale %6 (lower_online.c)
+     %4 = reduce_max edge.dst %3             %4 and %6 are one kernel's, and %5 has no memory: a kernel that
+     %5 = exp(%3 - gather edge.dst %4)       found %5 there could not rescale %6 (lower_online.c)
      %6 = reduce_sum edge.dst %5
    It decides nothing: fuse_choice.c keeps such values out of memory, fuse_merge.c puts these groups together. */
 #include "base/ice.h"

@@ -1,9 +1,9 @@
 /* Groups that a text gives (schedule_text.h): what each value is to which group, and whether groups came out as the
    text has them.
 
-     group 2 rows                        %5, %6 and %4 are to be one kernel: fuse_merge.c puts them together by the rules that it
-       root %5 reduce_sum                has for its own choice, whether or not that pays. What it cannot put together is
-       root %6 reduce_max                refused here, with the line.
+     group 2 rows               %5, %6 and %4 are to be one kernel: fuse_merge.c puts them together by the rules that
+       root %5 reduce_sum       it has for its own choice, whether or not that pays. What it cannot put together is
+       root %6 reduce_max       refused here, with the line.
        inner %4 mul
    It changes nothing in the FusedFunc but target and role. */
 #include "base/ice.h"

@@ -27,8 +27,8 @@ static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
 
 /* ---- kinds ------------------------------------------------------------------------------------------ */
 
-/* Beside a sum that walks element by element it is computed so, too; in a kernel of its own a vector at a time, of what is
-   written and read for that. */
+/* Beside a sum that walks element by element it is computed so, too; in a kernel of its own a vector at a time, of what
+   is written and read for that. */
 static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
 {
     if (!dims->nest.n_dims || !group_is_scalar(f, dims)) return true;
@@ -38,8 +38,8 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
            price_write(m, bytes) + price_stream(m, bytes);
 }
 
-/* Products side by side walk their weights in turn, tile by tile: panels of them must stay in a near cache. The measure is
-   the narrowest panels and the first cache, so that panels of twice the width have the second one. */
+/* Products side by side walk their weights in turn, tile by tile: panels of them must stay in a near cache. The measure
+   is the narrowest panels and the first cache, so that panels of twice the width have the second one. */
 static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
 {
     int64_t columns = ir_type_width(f->m, &x->nest), least = LEAST_PANEL * f->machine->lanes,
@@ -239,7 +239,8 @@ static void find_given(Merge *m, uint32_t g, IrValues *out)
     end_list(m, g, out);
 }
 
-/* Pairs of groups that are near: the second each one in turn, the first those near it. *try may put a and b together. */
+/* Pairs of groups that are near: the second each one in turn, the first those near it. *try may put a and b
+   together. */
 static bool try_pairs(Merge *m, bool (*try)(Merge *m, uint32_t a, uint32_t b))
 {
     void (*find)(Merge *, uint32_t, IrValues *) = m->given ? find_given : find_near;
@@ -376,8 +377,8 @@ static bool belongs_to_blocks(Merge *m, uint32_t e, uint32_t r)
     return !reads_inner(f, e, &m->reads[e], &f->groups.data[r]) && feeds_blocks(m, e, MAX_CHAIN, &any) && any;
 }
 
-/* A product with matrices of rows that lie side by side where they read one, as pairs lie by key: walked in the order of
-   other rows each element would read its matrix from a far cache. */
+/* A product with matrices of rows that lie side by side where they read one, as pairs lie by key: walked in the order
+   of other rows each element would read its matrix from a far cache. */
 static bool walks_matrices(const FusedFunc *f, const Group *e, IrId map)
 {
     for (uint32_t i = 0; i < e->roots.n; i++) {

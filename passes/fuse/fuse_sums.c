@@ -1,9 +1,9 @@
 /* Sums over all edges said as sums over the rows of a map and a sum over these, so that a kernel which walks the edges
    by that map anyway takes them in: it has the operands at hand.
 
-     %4 = reduce_sum %3 via edge.dst : node[F]       %4 = reduce_sum %3 via edge.dst : node[F]     one walk over the edges
+     %4 = reduce_sum %3 via edge.dst : node[F]       %4 = reduce_sum %3 via edge.dst : node[F]   one walk over the edges
      %7 = reduce_sum %6 via edge.all : [F]      ->   %8 = reduce_sum %6 via edge.dst : node[F]
-                                                     %7 = reduce_sum %8 via node.all : [F]         a small kernel over nodes
+                                                     %7 = reduce_sum %8 via node.all : [F]       a small kernel
    Contracts over edges stay: an outer product has a matrix per node. It makes the function only: fuse.c
    decides which form is cheaper. */
 #include "base/ice.h"

@@ -116,7 +116,8 @@ unsigned group_products_together(const FusedFunc *f, uint32_t g);
 bool group_depends(const FusedFunc *f, uint32_t g, IrId v, IrId on);
 /* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
 bool group_is_outer(const FusedFunc *f, const Group *g);
-/* Whether operand k of `sum`, over all rows, may lie in memory that warps share: numbers that each row has several of. */
+/* Whether operand k of `sum`, over all rows, may lie in memory that warps share: numbers that each row has several
+   of. */
 bool group_may_share(const FusedFunc *f, IrId sum, unsigned k);
 
 /* The graph that a group of nearest points is the sources of: its n_edges * step are kept of each target. */
@@ -186,7 +187,8 @@ bool rows_are_gathered(const FusedFunc *f, uint32_t g, IrId v);
 uint32_t group_new(FusedFunc *f, Arena *a, IrId v);
 void group_find_deps(FusedFunc *f, uint32_t g, Arena *a);           /* fills groups[g].deps */
 bool group_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
-/* Whether group g copies a value back into a tensor that the function updates: no text of a schedule tells such groups. */
+/* Whether group g copies a value back into a tensor that the function updates: no text of a schedule tells such
+   groups. */
 static inline bool group_is_copy_back(const FusedFunc *f, uint32_t g)
 {
     return f->groups.data[g].roots.data[0] >= f->n_values;

@@ -6,11 +6,11 @@
      y1 = sums of s1                          ->    s2 = scores of relation 2
      y2 = sums of s2                                y2 = sums of s2
 
-   Early: by first values, as the function says. Late: each no earlier than the first that wants it. Lean: next is the one
-   that grows memory least, of equal ones the first or the last, then those that grow it move to right before their first
-   reader, and those that shrink it to right behind what they wait for. Early, unless another takes less than LEAN_FACTOR of
-   the memory beside that of results, for expected numbers of rows: steps that follow one another in the function find their
-   rows in a cache. A schedule's text says the order.
+   Early: by first values, as the function says. Late: each no earlier than the first that wants it. Lean: next is the
+   one that grows memory least, of equal ones the first or the last, then those that grow it move to right before their
+   first reader, and those that shrink it to right behind what they wait for. Early, unless another takes less than
+   LEAN_FACTOR of the memory beside that of results, for expected numbers of rows: steps that follow one another in the
+   function find their rows in a cache. A schedule's text says the order.
    Never runs a group before what it waits for. */
 #include "base/ice.h"
 #include "passes/context/rows.h"
@@ -28,8 +28,8 @@ static bool is_ready(const Group *g, const bool *done)
     return true;
 }
 
-/* Of groups that may run: copies back into tensors first, which a text does not tell; then by the text, or the one whose
-   first value comes first in the function. */
+/* Of groups that may run: copies back into tensors first, which a text does not tell; then by the text, or the one
+   whose first value comes first in the function. */
 static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
 {
     ICE_UNLESS(f->groups.data[a].roots.n && f->groups.data[b].roots.n);
@@ -189,8 +189,8 @@ static void add_change(Change *all, uint32_t *n, uint32_t *first, Change x)
 
 static double beyond(double bytes, double given) { return bytes > given ? bytes - given : 0; }
 
-/* The most bytes of stored values that are there at once, beyond the memory of results of the same space, where others lie
-   until it is wanted. */
+/* The most bytes of stored values that are there at once, beyond the memory of results of the same space, where others
+   lie until it is wanted. */
 static double order_peak(const Order *o, Arena *scratch)
 {
     Change *all = ARENA_ARRAY(scratch, Change, 2 * o->n_values + 1);
@@ -216,7 +216,7 @@ static double order_peak(const Order *o, Arena *scratch)
     return peak;
 }
 
-/* ---- late ---------------------------------------------------------------------------------------------------------- */
+/* ---- late -------------------------------------------------------------------------------------------------------- */
 
 static void put_late(Order *o, bool *done, uint32_t *n, uint32_t step)
 {
@@ -241,7 +241,7 @@ static void order_late(Order *o, Arena *scratch)
     ICE_UNLESS(n == o->n); /* what nobody waits for leads to every step */
 }
 
-/* ---- lean ---------------------------------------------------------------------------------------------------------- */
+/* ---- lean -------------------------------------------------------------------------------------------------------- */
 
 /* Next is the step that grows memory least, of those that may run; of equal ones the earliest or the latest. */
 static void order_greedy(Order *o, bool latest, Arena *scratch)

@@ -3,18 +3,18 @@
    says how large (runtime/blocks.h), and one iteration computes it. Sums of leaves and of subtrees lie in a buffer
    [slots][width].
 
-     for leaves i of the block:               a binary counter: subtrees of 2^level leaves wait for their right neighbours
+     for leaves i of the block:               a binary counter: subtrees of 2^level leaves wait for their neighbours
        part = the slot of the block where i is its last leaf, else where subtrees of as many levels wait as i ends in
        ones
-       for strips of the leaf's rows          if values are staged (lower_stage.c), sums share the rows, or it is a product
+       for strips of the leaf's rows          if values are staged (lower_stage.c), sums share rows, or it is a product
          the values at these rows, into private arrays
          for the sums: part += these rows     a sum put away there and taken up again keeps its bits
        for ones that i ends in, of the last leaf for all its ones, lowest first: part = what waits at that level + part
 
    The warps of a block may share its leaves: each takes in and merges tiles of the sums' columns, the same ones in each
    leaf, so that none waits for another (nest_dealt). Where a strip is a leaf, a tile waits in registers until it is
-   merged. What sums take in is computed by strips of rows: all warps compute one together into an array that they share,
-   and each takes its tile's part in from there.
+   merged. What sums take in is computed by strips of rows: all warps compute one together into an array that they
+   share, and each takes its tile's part in from there.
 
    Then the blocks' sums by the same rule (lower_tree.c). Never cuts a sum in another place than the leaves. */
 #include "base/ice.h"
@@ -58,8 +58,8 @@ static KirId load_waiting(Lower *l, KirId level, unsigned i, const void *user)
     return point_load(l, part->buffer, &part->type, slot, &x->points[i].env);
 }
 
-/* The sums of a leaf at these points. Warps count levels by a loop: places that follow from its variable are seen to lie
-   side by side (codegen/cuda_wide.c). */
+/* The sums of a leaf at these points. Warps count levels by a loop: places that follow from its variable are seen to
+   lie side by side (codegen/cuda_wide.c). */
 static void merge_points(Lower *l, const Tile *tile, const Point *p, unsigned n, KirId *acc)
 {
     Emit *e = &l->e;
@@ -245,8 +245,8 @@ static void take_merged(Lower *l, const Blocks *b, const Block *block, const Tre
     }
 }
 
-/* The same strip by strip: what the sums take in at these rows lies in memory that the warps share. The sums wait in their
-   slot in between. A sum of nothing has a strip, too. */
+/* The same strip by strip: what the sums take in at these rows lies in memory that the warps share. The sums wait in
+   their slot in between. A sum of nothing has a strip, too. */
 static void take_shared(Lower *l, const Blocks *b, const Block *block, const TreeLeaf *leaf)
 {
     Emit *e = &l->e;

@@ -87,8 +87,7 @@ typedef struct Lower {
     uint32_t first_vec; /* dims before this position of a nest stay out of the vector */
     Emit e;
     KirKernel *kernel;
-    PlanStep *step;         /* joins the program when the kernel is finished */
-    VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
+    PlanStep *step; /* joins the program when the kernel is finished; its arguments are the kernel's parameters */
     VEC(Memo) memos;
     VEC(Image) images;
     int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */
@@ -219,8 +218,8 @@ void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
 void stage_join(Lower *l, StageNeeds *needs);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
 void stage_done(Lower *l, const StageNeeds *needs);
-/* Before a loop over warps: an array for l->stage_rows rows of v, which the warps of the block share. By each of them: its
-   part of the rows of all such arrays. */
+/* Before a loop over warps: an array for l->stage_rows rows of v, which the warps of the block share. By each of them:
+   its part of the rows of all such arrays. */
 void stage_share(Lower *l, IrId v);
 void stage_shared(Lower *l, const StageSpan *x);
 void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */
@@ -284,8 +283,8 @@ typedef struct Accs {
 } Accs;
 /* Computes all of them in one walk over the row: values are remembered at their points. */
 void rows_walk(Lower *l, Accs sums);
-/* The same of these values of a staged group at all their points, tile by tile: what is staged is staged once for all tiles of
-   some elements, and the sums wait in private arrays. */
+/* The same of these values of a staged group at all their points, tile by tile: what is staged is staged once for all
+   tiles of some elements, and the sums wait in private arrays. */
 void rows_tiles(Lower *l, const IrId *ops, unsigned n, KirId row);
 
 /* ---- rows in parts (lower_split.c) ---- */

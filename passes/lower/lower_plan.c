@@ -144,9 +144,9 @@ static const char *param_name(Lower *l, const PlanBuffer *b, bool out)
 
 static uint32_t param_for(Lower *l, uint32_t buffer, bool out)
 {
-    while (l->param_of.n <= buffer) VEC_PUSH(l->arena, &l->param_of, 0);
-    if (l->param_of.data[buffer]) {
-        uint32_t p = l->param_of.data[buffer] - 1;
+    ICE_UNLESS(l->step->args.n == l->kernel->params.n); /* side by side */
+    for (uint32_t p = 0; p < l->step->args.n; p++) {
+        if (!l->step->args.data[p].is_buffer || l->step->args.data[p].buffer != buffer) continue;
         KirParam *have = &l->kernel->params.data[p];
         if (!out && have->kind == KIR_OUT) have->kind = KIR_INOUT;
         ICE_UNLESS(!out || have->kind != KIR_IN); /* lower_begin names what is written first */
@@ -155,11 +155,9 @@ static uint32_t param_for(Lower *l, uint32_t buffer, bool out)
     const PlanBuffer *b = &l->lf->prog->buffers.data[buffer];
     PlanArg arg = {.is_buffer = true, .buffer = buffer};
     VEC_PUSH(l->arena, &l->step->args, arg);
-    uint32_t p = emit_param(
+    return emit_param(
         &l->e,
         (KirParam){.name = param_name(l, b, out), .kind = out ? KIR_OUT : KIR_IN, .elem = b->elem, .restrict_ = true});
-    l->param_of.data[buffer] = p + 1;
-    return p;
 }
 
 uint32_t lower_in(Lower *l, uint32_t buffer) { return param_for(l, buffer, false); }

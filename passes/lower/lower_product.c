@@ -1,14 +1,15 @@
 /* Matrix products by rows: a tile of rows and vectors in registers, summed left to right over the contracted elements.
 
      for blocks of rows (threads)
-       for panels of columns          what a panel reads of the weight stays in the second cache for all rows of the block
+       for panels of columns          the second cache keeps what a panel reads of the weight for all of them
          for tiles of rows
            acc = 0; for k: acc[row][vector] += x[row][k] * w[k][vector]
            what follows from the sums; stores
-   Where each row chooses its weight and rows that choose one lie side by side, tiles of one weight have a loop of their own.
-   Products of one group run one after the other in a tile. What is computed from one of them is stored before the next
-   one takes the registers. Where several are wanted together, or much is computed from them (a cell of a recurrent
-   network), the sums wait in private arrays, and what follows is written for one row, in a loop. Never reorders a sum. */
+   Where each row chooses its weight and rows that choose one lie side by side, tiles of one weight have a loop of their
+   own. Products of one group run one after the other in a tile. What is computed from one of them is stored before the
+   next one takes the registers. Where several are wanted together, or much is computed from them (a cell of a recurrent
+   network), the sums wait in private arrays, and what follows is written for one row, in a loop. Never reorders a
+   sum. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -129,8 +130,8 @@ static bool is_known(const Lower *l, IrId map, KirId row)
     return false;
 }
 
-/* The map by which rows choose their matrix, where rows that choose one lie side by side; IR_NONE. In a walk over the rows
-   of one key that is known. */
+/* The map by which rows choose their matrix, where rows that choose one lie side by side; IR_NONE. In a walk over the
+   rows of one key that is known. */
 static IrId key_of(const Lower *l, const Product *x)
 {
     if (x->p[0].row == x->p[x->n - 1].row) return IR_NONE;
@@ -250,8 +251,8 @@ static void recall_sums(Lower *l, const KirId *kept, KirId first, const Point *p
     }
 }
 
-/* Computes and stores the roots that lie behind root `i`. All values are there before the first is stored: a tensor that
-   one of them updates may be read by another. */
+/* Computes and stores the roots that lie behind root `i`. All values are there before the first is stored: a tensor
+   that one of them updates may be read by another. */
 static void store_roots(Lower *l, const RowBlock *b, uint32_t i, const Point *p, unsigned n)
 {
     const Group *g = &l->f->groups.data[l->g];
@@ -305,8 +306,8 @@ static bool is_updated(const Lower *l, IrId v)
     return false;
 }
 
-/* Where roots are stored: behind the last product that they need. Where sums wait, only products themselves that nothing
-   else is computed from. */
+/* Where roots are stored: behind the last product that they need. Where sums wait, only products themselves that
+   nothing else is computed from. */
 static const uint32_t *find_behind(Lower *l)
 {
     const Group *g = &l->f->groups.data[l->g];

@@ -1,8 +1,8 @@
 /* A map that a function computes: its arrays, which other kernels read as they read those of any map, lie in the
    function's planned memory and are written here.
 
-     to[e] = v[e] where that is a row, else -1, or 0 where the map is total     a step over the elements
-     rows, list: the elements by image, in the user's order                     a step of one piece, where sums want them */
+     to[e] = v[e] where that is a row, else -1, or 0 where the map is total   a step over the elements
+     rows, list: the elements by image, in the user's order                   a step of one piece, if sums want them */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 

@@ -117,7 +117,8 @@ static bool is_gathered(const Lower *l, const StageSpan *x, const IrOp *op, IrId
 }
 
 /* Whether a value can be computed in lanes from staged values, from what does not change along the row and, where the
-   schedule gathers, from what is read at elements: reading beyond the row's end is harmless only in the private arrays. */
+   schedule gathers, from what is read at elements: reading beyond the row's end is harmless only in the private
+   arrays. */
 static bool lanes_fit(const Sixteen *s, IrId v)
 {
     const Lower *l = s->l;

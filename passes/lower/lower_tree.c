@@ -1,5 +1,5 @@
-/* Sums that are merged as a binary tree of neighbours (docs/design.md, "One association per sum"): leaves of a block, by
-   its kernel (lower_blocks.c), and here the blocks' sums, by a kernel for each sum.
+/* Sums that are merged as a binary tree of neighbours (docs/design.md, "One association per sum"): leaves of a block,
+   by its kernel (lower_blocks.c), and here the blocks' sums, by a kernel for each sum.
 
      for blocks i:                          a binary counter: subtrees of 2^level blocks wait for their right neighbours
        sum = the sum of block i
@@ -7,7 +7,8 @@
        the sum waits at the level that comes next
 
    On threads each vector of columns is a turn of the loop. Or a block of warps for each: every warp takes an aligned
-   subtree of the blocks, and the first one merges what the warps have. Never cuts a sum in another place than the leaves. */
+   subtree of the blocks, and the first one merges what the warps have. Never cuts a sum in another place than the
+   leaves. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -110,7 +111,8 @@ static KirId tree_load(Lower *l, const Tree *t, const Branch *b, KirId i, KirId 
     return emit_load(e, lower_in(l, t->partials), type, from, active, 1);
 }
 
-/* Whole sets of neighbours, each a subtree: their loads do not wait for one another. Returns how many blocks they are. */
+/* Whole sets of neighbours, each a subtree: their loads do not wait for one another. Returns how many blocks they
+   are. */
 static KirId tree_neighbours(Lower *l, Tree *t, const Branch *b, KirId at, unsigned active, KirId sum)
 {
     Emit *e = &l->e;

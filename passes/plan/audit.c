@@ -42,16 +42,34 @@ void audit_chain(const PlanProgram *p, uint32_t s, uint32_t *first, uint32_t *la
     *last = chain ? chain->first + chain->n - 1 : s;
 }
 
-void audit_leaves(const FusedFunc *f, uint32_t g, IrId v, bool *seen, bool *leaf)
+static void add_leaves(Audit *x, uint32_t g, IrId v, uint32_t *seen)
 {
-    const IrOp *op = fused_op(f, v);
+    const IrOp *op = fused_op(x->f, v);
     for (uint32_t k = 0; k < op->n_args; k++) {
-        IrId x = op->args[k];
-        uint32_t own = f->group_of.data[x];
-        bool stored = own != GROUP_NONE && own != g && !group_has_inner(&f->groups.data[g], x);
-        if (stored || fused_op(f, x)->op == IR_OP_arg) leaf[x] = true;
-        else if (!seen[x]) seen[x] = true, audit_leaves(f, g, x, seen, leaf);
+        IrId arg = op->args[k];
+        uint32_t own = x->f->group_of.data[arg];
+        bool stored = own != GROUP_NONE && own != g && !group_has_inner(&x->f->groups.data[g], arg);
+        if (seen[arg] == g + 1) continue;
+        seen[arg] = g + 1;
+        if (stored || fused_op(x->f, arg)->op == IR_OP_arg) VEC_PUSH(x->arena, &x->reads[g], arg);
+        else add_leaves(x, g, arg, seen);
     }
+}
+
+static void find_values(Audit *x)
+{
+    const FusedFunc *f = x->f;
+    uint32_t *seen = ARENA_ARRAY(x->arena, uint32_t, f->f->ops.n + 1); /* by value: 1 + the last group that met it */
+    x->reads = ARENA_ARRAY(x->arena, IrValues, f->groups.n + 1);
+    x->stores = ARENA_ARRAY(x->arena, IrValues, f->groups.n + 1);
+    for (uint32_t g = 0; g < f->groups.n; g++) {
+        const Group *group = &f->groups.data[g];
+        for (uint32_t i = 0; i < group->roots.n; i++) add_leaves(x, g, group->roots.data[i], seen);
+        for (uint32_t i = 0; i < group->inner.n; i++) add_leaves(x, g, group->inner.data[i], seen);
+    }
+    for (IrId v = 0; v < f->f->ops.n; v++)
+        if (f->group_of.data[v] != GROUP_NONE && f->stored.data[v])
+            VEC_PUSH(x->arena, &x->stores[f->group_of.data[v]], v);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -363,14 +381,11 @@ static uint32_t lies_in(const Audit *x, IrId v)
 static bool check_reads(Audit *x, uint32_t s)
 {
     Arena *scratch = arena_new();
-    uint32_t n = x->f->f->ops.n, g = x->p->steps.data[s].group;
-    const Group *group = &x->f->groups.data[g];
-    bool *seen = ARENA_ARRAY(scratch, bool, n + 1), *leaf = ARENA_ARRAY(scratch, bool, n + 1);
+    const IrValues *reads = &x->reads[x->p->steps.data[s].group];
     IrId *there = ARENA_ARRAY(scratch, IrId, x->p->buffers.n + 1); /* by buffer: 1 + the value that the group reads */
-    for (uint32_t i = 0; i < group->roots.n; i++) audit_leaves(x->f, g, group->roots.data[i], seen, leaf);
-    for (uint32_t i = 0; i < group->inner.n; i++) audit_leaves(x->f, g, group->inner.data[i], seen, leaf);
-    for (IrId v = 0; v < n; v++) {
-        uint32_t b = leaf[v] ? lies_in(x, v) : UINT32_MAX;
+    for (uint32_t i = 0; i < reads->n; i++) {
+        IrId v = reads->data[i];
+        uint32_t b = lies_in(x, v);
         if (b == UINT32_MAX) continue;
         if (there[b])
             audit_fail(x, s, "reads %%%u and %%%u, which both lie in %s", there[b] - 1, v, audit_buffer(x, b));
@@ -458,7 +473,10 @@ const char *audit_plan(Arena *a, const HostPlan *plan, const FusedModule *fm, ui
                          buffer_of[i],
                          ARENA_ARRAY(scratch, bool, p->buffers.n + 1),
                          ARENA_ARRAY(scratch, uint8_t *, AUDIT_KERNELS * p->steps.n + 1),
+                         NULL,
+                         NULL,
                          NULL};
+        find_values(&all[i]);
         check_rules(&all[i]);
         if (!why) why = all[i].why;
     }

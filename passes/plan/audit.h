@@ -20,6 +20,8 @@ typedef struct Audit {
     bool *wants;               /* by buffer: accesses of some step depend on its numbers */
     uint8_t **how;             /* [steps][AUDIT_KERNELS] what of a kernel runs (kir_watch_plan) */
     const char *why;           /* the first thing that is wrong, or NULL */
+    IrValues *reads;           /* by group: arguments, and values that other groups store */
+    IrValues *stores;          /* by group */
 } Audit;
 
 /* Notes what is wrong with step s, unless something was before. False. */
@@ -27,9 +29,6 @@ bool audit_fail(Audit *x, uint32_t s, const char *fmt, ...) __attribute__((forma
 const char *audit_buffer(const Audit *x, uint32_t b); /* its kind and name */
 /* The steps that run together with step s: [*first, *last]. */
 void audit_chain(const PlanProgram *p, uint32_t s, uint32_t *first, uint32_t *last);
-/* Marks what group g reads to compute v: arguments, and values that other groups store. seen: by
- * value, of one group. */
-void audit_leaves(const FusedFunc *f, uint32_t g, IrId v, bool *seen, bool *leaf);
 
 /* ---- a small graph (audit_world.c) ---- */
 typedef struct AuditWorld {

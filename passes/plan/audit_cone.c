@@ -36,8 +36,7 @@ static int64_t rows_of(const ConeRun *c, IrId space)
 }
 static bool is_right(Row x) { return x <= ROW_RIGHT; }
 
-/* ---- sets
-   ------------------------------------------------------------------------------------------------------------------- */
+/* ---- sets -------------------------------------------------------------------------------------------------------- */
 
 /* A mask of n rows holds one row in eight, and none of its last. */
 static bool in_mask(IrId tensor, int64_t row, int64_t n)
@@ -141,8 +140,7 @@ static Row row_of(const IrOp *op, const Row *args, const bool *shared)
     }
 }
 
-/* ---- all rows of a value
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- all rows of a value ----------------------------------------------------------------------------------------- */
 
 typedef const uint8_t *RowsOf(ConeRun *c, IrId v);
 
@@ -250,8 +248,7 @@ static uint8_t *compute(ConeRun *c, IrId v, RowsOf *of, const bool *walk)
 
 static const uint8_t *truth_of(ConeRun *c, IrId v) { return c->truth[v]; }
 
-/* ---- groups
- * ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 static const uint8_t *local_of(ConeRun *c, IrId v)
 {
@@ -319,8 +316,7 @@ static void check_results(ConeRun *c)
     }
 }
 
-/* ---- bits
-   ------------------------------------------------------------------------------------------------------------------- */
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
 
 /* A long row is summed by blocks of its elements: those left out of it would move the others into other blocks. */
 static void check_long_rows(ConeRun *c, uint32_t s)

@@ -114,37 +114,23 @@ static const char *name_of(const Run *r, uint32_t holds)
 static uint32_t stores_in(Run *r, uint32_t s, uint32_t buffer)
 {
     ICE_UNLESS(s < r->x->p->steps.n);
-    const FusedFunc *f = r->x->f;
     uint32_t g = r->x->p->steps.data[s].group, found = 0;
-    for (IrId v = 0; v < f->f->ops.n; v++) {
-        if (f->group_of.data[v] != g || !f->stored.data[v] || r->x->buffer_of[v] != buffer) continue;
+    const IrValues *stores = &r->x->stores[g];
+    for (uint32_t i = 0; i < stores->n; i++) {
+        IrId v = stores->data[i];
+        if (r->x->buffer_of[v] != buffer) continue;
         if (found) audit_fail(r->x, s, "writes two values to %s", audit_buffer(r->x, buffer));
         found = holds_value(v);
     }
     return found ? found : holds_other(r, g);
 }
 
-/* By value, in scratch: what the step's group reads. */
-static const bool *leaves_of(const Run *r, uint32_t s, Arena *scratch)
-{
-    const FusedFunc *f = r->x->f;
-    uint32_t n = f->f->ops.n, g = r->x->p->steps.data[s].group;
-    const Group *group = &f->groups.data[g];
-    bool *seen = ARENA_ARRAY(scratch, bool, n + 1), *leaf = ARENA_ARRAY(scratch, bool, n + 1);
-    for (uint32_t i = 0; i < group->roots.n; i++) audit_leaves(f, g, group->roots.data[i], seen, leaf);
-    for (uint32_t i = 0; i < group->inner.n; i++) audit_leaves(f, g, group->inner.data[i], seen, leaf);
-    return leaf;
-}
-
 static void find_meant(Run *r, uint32_t s)
 {
-    Arena *scratch = arena_new();
     uint32_t g = r->x->p->steps.data[s].group;
-    const bool *leaf = leaves_of(r, s, scratch);
-    for (IrId v = 0; v < r->x->f->f->ops.n; v++)
-        if (leaf[v]) r->meant[holds_value(v)] = s + 1;
+    const IrValues *reads = &r->x->reads[g];
+    for (uint32_t i = 0; i < reads->n; i++) r->meant[holds_value(reads->data[i])] = s + 1;
     if (r->x->f->groups.data[g].kind != GROUP_ROUTE) r->meant[holds_other(r, g)] = s + 1;
-    arena_free(scratch);
 }
 
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* audit_split: whether threads that share a long row compute what one thread does, to the bit. Runs each kernel for
    parts of rows with numbers, block by block and walk by walk, and the step's own kernel on the same row and numbers:
 
-     walk 0 of block 0, of block 1; walk 1 of block 0, ...; what is left of the row      the same bits as       the row at once
+     walk 0 of block 0, of block 1; walk 1 of block 0, ...; what is left of the row   the same bits as the row at once
 
    Where accesses go is for audit_run to say. Too many instructions or numbers: the kernel is taken to be right. */
 #include "passes/plan/audit.h"

@@ -3,7 +3,7 @@
 
      %9 = select train_mask, %8, 0       the kernel of %8: rows of train_mask
      %8 = reduce_sum(gather %7 via src) via dst        that of %7: rows from which an edge leads there
-     d7 = reduce_sum(gather d8 via dst) via src        its gradient: the same rows, and of their edges those that lead there
+     d7 = reduce_sum(gather d8 via dst) via src        its gradient: the same rows, and their edges that lead there
 
    Sets are formulas of masks and maps (PlanSet): what they hold is known when a graph is loaded, and the runtime
    computes rows of them where that pays (runtime/cone.c). Rows that are left out hold 0 for good: right where the
@@ -14,8 +14,7 @@
 
 static const IrMap *map_at(const Cone *c, IrId map) { return &c->f->m->maps.data[map]; }
 
-/* ---- signs of zeros
-   ------------------------------------------------------------------------------------------------ */
+/* ---- signs of zeros ---------------------------------------------------------------------------------------------- */
 
 /* Is something summed, so that a zero has no sign behind op? */
 static bool is_sum(const Cone *c, const IrOp *op)
@@ -76,8 +75,7 @@ static bool is_finite(const Cone *c, IrId v)
     return l.finite;
 }
 
-/* ---- what is read
-   -------------------------------------------------------------------------------------------------- */
+/* ---- what is read ------------------------------------------------------------------------------------------------ */
 
 static void want(Cone *c, IrId v, uint32_t rows);
 
@@ -154,8 +152,7 @@ static void want(Cone *c, IrId v, uint32_t rows)
     else if (!was_wanted(c, v, rows)) want_operands(c, v, rows);
 }
 
-/* ---- one group
-   ------------------------------------------------------------------------------------------------------ */
+/* ---- one group --------------------------------------------------------------------------------------------------- */
 
 /* The group's one step, if its rows can be left out: nothing but arena buffers is written, each of them by it alone. */
 static PlanStep *step_of(const Cone *c, const Group *g)
@@ -282,8 +279,7 @@ static void one_group(Cone *c, uint32_t id)
     want_all(c, g, &reach);
 }
 
-/* ---- the program
-   ------------------------------------------------------------------------------------------------------ */
+/* ---- the program ------------------------------------------------------------------------------------------------- */
 
 static void forget(Cone *c)
 {

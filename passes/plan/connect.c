@@ -34,8 +34,7 @@ typedef struct Chain {
     int64_t bytes; /* of a row that pass on */
 } Chain;
 
-/* ---- what a step reads and writes
-   ---------------------------------------------------------------------------------- */
+/* ---- what a step reads and writes -------------------------------------------------------------------------------- */
 
 static const PlanStep *step_at(const Connect *c, uint32_t i) { return &c->p->steps.data[i]; }
 static const Group *group_at(const Connect *c, uint32_t i) { return &c->f->groups.data[step_at(c, i)->group]; }
@@ -91,8 +90,7 @@ static int64_t row_bytes(const PlanBuffer *b)
     return __builtin_mul_overflow(b->width, (int64_t)kir_base_bytes(b->elem), &bytes) ? INT64_MAX / 2 : bytes;
 }
 
-/* ---- chains
-   ---------------------------------------------------------------------------------------------------------- */
+/* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 /* What step j and the chain have to do with each other. */
 typedef struct Ties {
@@ -176,8 +174,7 @@ static Chain chain_from(const Connect *c, uint32_t i, uint32_t *last)
     return x;
 }
 
-/* ---- memory
-   ------------------------------------------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static bool is_in(const Chain *x, uint32_t i)
 {
@@ -245,8 +242,7 @@ static int64_t place_buffers(Connect *c, const Chain *x, const IrValues *buffers
     return saved;
 }
 
-/* ---- the program
-   --------------------------------------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------------------------------- */
 
 /* Steps [first, last): those that are not in the chain, then the chain. */
 static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t last)

@@ -13,7 +13,8 @@ void connect_program(PassContext *ctx, const HostPlan *plan, const FusedFunc *f,
                      const uint32_t *buffer_of);
 /* touch.c: fills the work and the touches of steps. buffer_of: by stored value. */
 void touch_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of);
-/* memplan.c: gives every arena buffer of a program a slot. share = false: a slot each, which shares memory with no other. */
+/* memplan.c: gives every arena buffer of a program a slot. share = false: a slot each, which shares memory with no
+   other. */
 void memplan_program(Arena *a, PlanProgram *prog, bool share);
 /* audit.c: checks every program of a finished plan, and changes nothing. Returns NULL where all are right; else a
    sentence that names the first step, buffer and values that are wrong, which lives in a. buffer_of:

@@ -68,8 +68,8 @@ static void take(Takeover *t, IrId v, IrId u)
 
 static bool goes_by_rows(const Group *g) { return g->kind != GROUP_BLOCKS && g->kind <= GROUP_CONCAT; }
 
-/* Whether `connect` may run all from what makes u to what reads it last strip by strip, so that u needs no memory. Any step
-   between that reads what these make is one of them, or none of them comes behind it. */
+/* Whether `connect` may run all from what makes u to what reads it last strip by strip, so that u needs no memory. Any
+   step between that reads what these make is one of them, or none of them comes behind it. */
 static bool may_lie_in_strips(const Takeover *t, IrId u)
 {
     const FusedFunc *f = t->f;

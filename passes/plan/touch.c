@@ -14,6 +14,7 @@ typedef struct Touch {
     const FusedFunc *f;
     PlanProgram *p;
     const uint32_t *buffer_of;
+    TouchLinear *linear; /* about the group of the step at hand */
 } Touch;
 
 /* Of an argument or a stored value; UINT32_MAX: it has none. */
@@ -42,7 +43,7 @@ static void add(const Touch *t, PlanStep *s, PlanTouch x)
 /* The step's own rows, or the elements that it sums for each; whose rows run says which. */
 static PlanAt place_of(const Group *g, IrId space) { return space == g->space ? PLAN_AT_ROW : PLAN_AT_ELEMENT; }
 
-static void add_read(const Touch *t, PlanStep *s, const Group *g, const TouchLinear *linear, const GroupRead *r)
+static void add_read(const Touch *t, PlanStep *s, const Group *g, const GroupRead *r)
 {
     IrId space = fused_op(t->f, r->v)->type.space;
     if (space == IR_UNIT) return;
@@ -56,8 +57,8 @@ static void add_read(const Touch *t, PlanStep *s, const Group *g, const TouchLin
     } else if (r->map == IR_NONE && r->space == space) {
         x.at = place_of(g, space);
     }
-    if (x.at == PLAN_AT_ELEMENT && x.image != IR_NONE) x.how = touch_linear_sums(linear);
-    if (x.at == PLAN_AT_ROW && x.image == IR_NONE) x.how = touch_linear_read(linear, r->v);
+    if (x.at == PLAN_AT_ELEMENT && x.image != IR_NONE) x.how = touch_linear_sums(t->linear);
+    if (x.at == PLAN_AT_ROW && x.image == IR_NONE) x.how = touch_linear_read(t->linear, r->v);
     add(t, s, x);
 }
 
@@ -110,13 +111,13 @@ static void add_blocks(const Touch *t, PlanStep *s, const Group *g)
     ICE_UNLESS(n == g->roots.n);
 }
 
-static void add_writes(const Touch *t, PlanStep *s, uint32_t id, const TouchLinear *linear, const IrValues *values)
+static void add_writes(const Touch *t, PlanStep *s, uint32_t id, const IrValues *values)
 {
     const Group *g = &t->f->groups.data[id];
     for (uint32_t i = 0; i < values->n; i++) {
         IrId v = values->data[i], space = fused_op(t->f, v)->type.space;
         if (space == IR_UNIT || !t->f->stored.data[v] || group_has_copy(t->f, id, v)) continue;
-        PlanHow how = values == &g->roots ? touch_linear_written(linear, v) : PLAN_ANYHOW;
+        PlanHow how = values == &g->roots ? touch_linear_written(t->linear, v) : PLAN_ANYHOW;
         add(t, s, (PlanTouch){t->buffer_of[v], access_of(t, id, v), place_of(g, space), IR_NONE, how});
     }
 }
@@ -160,17 +161,17 @@ static void touch_step(const Touch *t, PlanStep *s)
         return;
     }
     GroupReads reads = {0};
-    const TouchLinear *linear = touch_linear_new(t->f, s->group, t->ctx->stage);
+    touch_linear_ask(t->linear, s->group);
     group_reads(t->f, s->group, t->ctx->stage, &reads);
-    for (uint32_t i = 0; i < reads.reads.n; i++) add_read(t, s, g, linear, &reads.reads.data[i]);
-    add_writes(t, s, s->group, linear, &g->roots);
-    add_writes(t, s, s->group, linear, &g->inner);
+    for (uint32_t i = 0; i < reads.reads.n; i++) add_read(t, s, g, &reads.reads.data[i]);
+    add_writes(t, s, s->group, &g->roots);
+    add_writes(t, s, s->group, &g->inner);
     if (s->work == PLAN_TOTALS) add_blocks(t, s, g);
     add_others(t, s);
 }
 
 void touch_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of)
 {
-    Touch t = {ctx, f, p, buffer_of};
+    Touch t = {ctx, f, p, buffer_of, touch_linear_new(f, ctx->stage)};
     for (uint32_t i = 0; i < p->steps.n; i++) touch_step(&t, &p->steps.data[i]);
 }

@@ -1,6 +1,6 @@
-/* What a step that sums over a map makes of rows at images of its elements, the rows that a process may not own: whether
-   each sum is homogeneous and linear in them, all together, and whether what it writes is. By the traits of ops alone.
-   Changes nothing.
+/* What a step that sums over a map makes of rows at images of its elements, the rows that a process may not own:
+   whether each sum is homogeneous and linear in them, all together, and whether what it writes is. By the traits of ops
+   alone. Changes nothing.
 
      reduce_sum(gather %4 via src * %w) via dst         linear
      ... + %5, relu(...)                                the sum is, the value is not
@@ -11,16 +11,28 @@
 typedef enum { UNSEEN, ZERO, APART, LINEAR, OTHER } Degree; /* 0; without them; as in the head; in no such way */
 typedef enum { AT_ROW, AT_ELEMENT, AT_IMAGE, N_AT } At;     /* of the row, of an element that is summed, of its image */
 
+typedef struct Known {
+    uint32_t turn; /* of another: nothing is known yet */
+    uint8_t degree[N_AT];
+    bool factor[N_AT]; /* a value that depends on images reads it */
+} Known;
+
 struct TouchLinear {
     const FusedFunc *f;
     const Group *g;
-    uint32_t id;
-    uint8_t *degree; /* [values][N_AT] */
-    bool *factor;    /* [values][N_AT] a value that depends on images reads it */
-    bool sums;       /* no sum so far is anything but linear */
+    uint32_t id, turn; /* of the group; of what is known, which of the groups that were asked about it was */
+    Known *known;      /* by value */
+    bool sums;         /* no sum so far is anything but linear */
 };
 
 static Degree degree_of(TouchLinear *t, IrId v, At at);
+
+static Known *known_of(const TouchLinear *t, IrId v)
+{
+    Known *k = &t->known[v];
+    if (k->turn != t->turn) *k = (Known){.turn = t->turn};
+    return k;
+}
 
 static bool is_leaf(const TouchLinear *t, IrId v)
 {
@@ -86,7 +98,7 @@ static Degree op_degree(TouchLinear *t, const IrOp *op, At at)
 
 static Degree degree_of(TouchLinear *t, IrId v, At at)
 {
-    uint8_t *d = &t->degree[v * N_AT + at];
+    uint8_t *d = &known_of(t, v)->degree[at];
     if (*d == UNSEEN) *d = (uint8_t)(is_leaf(t, v) ? leaf_degree(t, v, at) : op_degree(t, fused_op(t->f, v), at));
     return (Degree)*d;
 }
@@ -94,35 +106,40 @@ static Degree degree_of(TouchLinear *t, IrId v, At at)
 static void mark_factors(TouchLinear *t, IrId v, At at)
 {
     const IrOp *op = fused_op(t->f, v);
-    bool *seen = &t->factor[v * N_AT + at];
+    bool *seen = &known_of(t, v)->factor[at];
     if (*seen) return;
     *seen = true;
     if (is_leaf(t, v)) return;
     for (uint32_t k = 0; k < op->n_args; k++) mark_factors(t, op->args[k], place_of_arg(t, op, at));
 }
 
-TouchLinear *touch_linear_new(const FusedFunc *f, uint32_t group, Arena *a)
+TouchLinear *touch_linear_new(const FusedFunc *f, Arena *a)
 {
-    const Group *g = &f->groups.data[group];
-    if (g->kind != GROUP_ROWS) return NULL;
     TouchLinear *t = ARENA_ARRAY(a, TouchLinear, 1);
-    uint32_t n = f->f->ops.n * N_AT;
-    *t = (TouchLinear){f, g, group, ARENA_ARRAY(a, uint8_t, n), ARENA_ARRAY(a, bool, n), true};
-    for (uint32_t i = 0; i < g->roots.n; i++)
-        if (degree_of(t, g->roots.data[i], AT_ROW) > APART) mark_factors(t, g->roots.data[i], AT_ROW);
+    *t = (TouchLinear){.f = f, .known = ARENA_ARRAY(a, Known, f->f->ops.n + 1)};
     return t;
 }
 
-PlanHow touch_linear_sums(const TouchLinear *t) { return t && t->sums ? PLAN_LINEAR : PLAN_ANYHOW; }
+void touch_linear_ask(TouchLinear *t, uint32_t group)
+{
+    t->g = &t->f->groups.data[group];
+    t->id = group;
+    t->turn++;
+    t->sums = t->g->kind == GROUP_ROWS;
+    for (uint32_t i = 0; i < t->g->roots.n && t->g->kind == GROUP_ROWS; i++)
+        if (degree_of(t, t->g->roots.data[i], AT_ROW) > APART) mark_factors(t, t->g->roots.data[i], AT_ROW);
+}
+
+PlanHow touch_linear_sums(const TouchLinear *t) { return t->sums ? PLAN_LINEAR : PLAN_ANYHOW; }
 
 PlanHow touch_linear_read(const TouchLinear *t, IrId v)
 {
-    return t && !t->factor[v * N_AT + AT_ROW] ? PLAN_WITHOUT : PLAN_ANYHOW;
+    return t->g->kind == GROUP_ROWS && !known_of(t, v)->factor[AT_ROW] ? PLAN_WITHOUT : PLAN_ANYHOW;
 }
 
 PlanHow touch_linear_written(const TouchLinear *t, IrId root)
 {
-    Degree d = t ? (Degree)t->degree[root * N_AT + AT_ROW] : OTHER;
+    Degree d = t->g->kind == GROUP_ROWS ? (Degree)known_of(t, root)->degree[AT_ROW] : OTHER;
     ICE_UNLESS(d != UNSEEN);
     return d == OTHER ? PLAN_ANYHOW : d == LINEAR ? PLAN_LINEAR : PLAN_WITHOUT;
 }

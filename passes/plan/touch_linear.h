@@ -3,7 +3,9 @@
 #include "passes/plan/planning.h"
 
 typedef struct TouchLinear TouchLinear;
-TouchLinear *touch_linear_new(const FusedFunc *f, uint32_t group, Arena *a); /* NULL: the group sums over no map */
+TouchLinear *touch_linear_new(const FusedFunc *f, Arena *a);
+/* What follows is about this group; ANYHOW where it sums over no map. */
+void touch_linear_ask(TouchLinear *t, uint32_t group);
 PlanHow touch_linear_sums(const TouchLinear *t); /* LINEAR: every sum is, in all such rows together; else ANYHOW */
 PlanHow touch_linear_read(const TouchLinear *t,
                           IrId v); /* at the row: WITHOUT, unless a value that depends on images reads it */

@@ -80,8 +80,8 @@ RULE(cos)
     adjoint_give(a, op->args[0], bin(a, IR_OP_mul, g, d));
 }
 
-/* Between floats; an integer operand is never active. Rounding to 16 bits has the derivative 1, and the cotangent goes around it: it
-   is an f32 all the way. */
+/* Between floats; an integer operand is never active. Rounding to 16 bits has the derivative 1, and the cotangent goes
+   around it: it is an f32 all the way. */
 RULE(cast)
 {
     UNUSED(y);

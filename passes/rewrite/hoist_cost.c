@@ -1,7 +1,7 @@
 /* What it costs, per epoch, to compute a value again or to read it back, for the expected numbers of rows (rows.h).
 
-     compute   bytes of the inputs that are read, of indices and gathered rows, and of what a reduction or product writes
-               and its reader reads; arithmetic as ops.def says
+     compute   bytes of the inputs that are read, of indices and gathered rows, and of what a reduction or product
+               writes and its reader reads; arithmetic as ops.def says
      hold      the value's bytes, counted twice: they are read each time, and they fill memory all the time
    A tree's cost: what two values share counts in both. */
 #include "passes/rewrite/hoist_parts.h"

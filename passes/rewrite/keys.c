@@ -1,15 +1,15 @@
-/* keys: a sum by a key is kept apart for each of the key's values only to be summed over them again. Where rows have more
-   values between them than elements, the elements are summed at once, each with what its own value says:
+/* keys: a sum by a key is kept apart for each of the key's values only to be summed over them again. Where rows have
+   more values between them than elements, the elements are summed at once, each with what its own value says:
 
      %3 = select (one-hot of %k), %x, 0 : edge[R,F]
      %4 = reduce_sum %3 via edge.dst : node[R,F]           %4 = contract %x, (at %W, %k dim R) : edge[O]
      %5 = contract %4, %W : node[O]                   ->   %5 = reduce_sum %4 via edge.dst : node[O]
 
-   for what is linear on the way from %4 to %5: factors and divisors of the row, of the key's value or of both (the number
-   of elements of a mean) are read at each element, products and sums over other dims are made there. So nothing of rows
-   times values times features is made, forward or backward. An element whose key has no place is in no sum. With few
-   values the sums by row are fewer than the elements, and stay: `reorder` finds their cheapest form. Knows nothing of what
-   a key means. */
+   for what is linear on the way from %4 to %5: factors and divisors of the row, of the key's value or of both (the
+   number of elements of a mean) are read at each element, products and sums over other dims are made there. So nothing
+   of rows times values times features is made, forward or backward. An element whose key has no place is in no sum.
+   With few values the sums by row are fewer than the elements, and stay: `reorder` finds their cheapest form. Knows
+   nothing of what a key means. */
 #include "base/ice.h"
 #include "passes/context/rows.h"
 #include "passes/rewrite/facts.h"
@@ -51,7 +51,8 @@ static bool is_sum(Keys *k, const IrOp *op)
     return k->key == hot.index && k->map == op->attr.map;
 }
 
-/* Something else in what is summed: is it the same for all elements of a row and value, and no pole where there is none? */
+/* Something else in what is summed: is it the same for all elements of a row and value, and no pole where there is
+   none? */
 static bool is_factor(const Keys *k, IrId v, bool divides)
 {
     IrId row = k->r.b.m->maps.data[k->map].to, space = type_of(k, v)->space;
@@ -109,7 +110,8 @@ static IrId has_place(Keys *k)
     return irb_map2(b, IR_OP_and, low, high);
 }
 
-/* Factor or divisor v, a number for each row, value of the key, or both, as an element reads it by its own row and key. */
+/* Factor or divisor v, a number for each row, value of the key, or both, as an element reads it by its own row and
+   key. */
 static IrId factor(Keys *k, IrId v, bool divides)
 {
     Build *b = &k->r.b;

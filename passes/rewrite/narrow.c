@@ -1,22 +1,23 @@
-/* narrow: what lies in memory in 16 bits, with `--store f16` or `bf16`. Which values these are is decided here, on graph IR, and written as
-   casts: so one program has one set of bits, whatever a schedule stores. A value that somebody else will read from memory is rounded, and
-   all who read it read the rounded one; they compute in f32, sums too.
+/* narrow: what lies in memory in 16 bits, with `--store f16` or `bf16`. Which values these are is decided here, on
+   graph IR, and written as
+   casts: so one program has one set of bits, whatever a schedule stores. A value that somebody else will read from
+   memory is rounded, and all who read it read the rounded one; they compute in f32, sums too.
 
      %4 = contract %2, %3 : node[F] f32         %4 = contract %2, %3 : node[F] f32
      %5 = gather %4 via edge.src : edge[F]      %h = cast %4 : node[F] f16           stored
                                            ->   %w = cast %h : node[F] f32           where it is loaded
                                                 %5 = gather %w via edge.src : edge[F]
 
-   Such values are inputs, tables that are gathered in no order, and operands of products, with a row of at least 16 numbers for
-   each row of a space. Narrower ones (scores, norms, what softmax divides by) stay f32, and so do parameters, states of optimizers, values
-   on edges, which lie in memory only where a schedule wants it, and what nobody gathers: results, losses. `narrow` stands before autodiff, so
-   that these are values of the forward program; a cotangent goes around the casts.
-   `narrow_rest`, behind autodiff, does the same with gradients where they are bf16: an f16 has nothing below 6e-8, and gradients
-   of a mean over many rows are smaller. And inputs that are only read rounded become tensors of 16 bits (PassContext.store_inputs).
-   With `--store f16,weights` products of rows also read parameters rounded (PassContext.store_weights): a parameter that is an operand of one,
-   with at least 16 numbers, is cast once for all of them, by narrow_rest for products of the backward pass. Whoever else reads it, first of all
-   the optimizer, reads the f32.
-   Never changes the order of a sum. */
+   Such values are inputs, tables that are gathered in no order, and operands of products, with a row of at least 16
+   numbers for each row of a space. Narrower ones (scores, norms, what softmax divides by) stay f32, and so do
+   parameters, states of optimizers, values on edges, which lie in memory only where a schedule wants it, and what
+   nobody gathers: results, losses. `narrow` stands before autodiff, so that these are values of the forward program; a
+   cotangent goes around the casts. `narrow_rest`, behind autodiff, does the same with gradients where they are bf16: an
+   f16 has nothing below 6e-8, and gradients of a mean over many rows are smaller. And inputs that are only read rounded
+   become tensors of 16 bits (PassContext.store_inputs). With `--store f16,weights` products of rows also read
+   parameters rounded (PassContext.store_weights): a parameter that is an operand of one, with at least 16 numbers, is
+   cast once for all of them, by narrow_rest for products of the backward pass. Whoever else reads it, first of all the
+   optimizer, reads the f32. Never changes the order of a sum. */
 #include "passes/context/rows.h"
 #include "passes/rewrite/rewrite.h"
 #include "base/ice.h"
@@ -65,7 +66,8 @@ static void want(Narrow *n, IrId v)
     n->wanted[v] = true;
 }
 
-/* [ops.n] by value of an edge space: the map whose rows take it in, through what is computed at the edges; MANY, or IR_NONE. */
+/* [ops.n] by value of an edge space: the map whose rows take it in, through what is computed at the edges; MANY, or
+   IR_NONE. */
 static IrId *find_reducers(const Narrow *n)
 {
     IrId *by = ARENA_ARRAY(n->ctx->stage, IrId, n->f->ops.n + 1);

@@ -1,5 +1,6 @@
-/* pairs: what an element's row and its key say together is computed once for each pair of a row and a key that occurs, not
-   for each element, and not for each row and each value of the key. A relation that leads ten edges into a node is one pair:
+/* pairs: what an element's row and its key say together is computed once for each pair of a row and a key that occurs,
+   not for each element, and not for each row and each value of the key. A relation that leads ten edges into a node is
+   one pair:
 
      %4 = contract (gather %x via edge.src), (at %W, %k dim R) : edge[O]
      %5 = reduce_sum %4 via edge.dst : node[O]
@@ -12,8 +13,8 @@
      linear    a sum over elements of products, linear in what else they say, with what row and key say
      product   a product that row and key of an element say, or what is made of it, read by the element
      read      of sums or extrema by key and row the one of an element's key
-   Each is taken where as many pairs are expected as are clearly fewer than elements, and than rows times values of the key.
-   Values agree within the error bound. Knows nothing of what a key means. */
+   Each is taken where as many pairs are expected as are clearly fewer than elements, and than rows times values of the
+   key. Values agree within the error bound. Knows nothing of what a key means. */
 #include "base/ice.h"
 #include "passes/context/rows.h"
 #include "passes/rewrite/facts.h"
@@ -21,8 +22,8 @@
 #include "passes/rewrite/pairs.h"
 #include <math.h>
 
-/* How a value is made at pairs. Those with a row for each row that have the key's dim say at a pair what they say at its
-   key. */
+/* How a value is made at pairs. Those with a row for each row that have the key's dim say at a pair what they say at
+   its key. */
 typedef enum {
     NOT,      /* something else says it */
     ONE,      /* the same everywhere */
@@ -276,8 +277,8 @@ static bool is_summed(const Work *k, const Pairs *p, const IrOp *op)
     return gone && sums && has && !ir_type_has_dim(&op->type, p->of.dim);
 }
 
-/* What a sum of elements v is linear in, below the lowest product of it with what row and key say and nothing else reads;
-   IR_NONE: v is no such product. */
+/* What a sum of elements v is linear in, below the lowest product of it with what row and key say and nothing else
+   reads; IR_NONE: v is no such product. */
 static IrId carrier_of(const Work *k, const Pairs *p, IrId v)
 {
     const IrOp *op = op_of(k, v);
@@ -391,7 +392,7 @@ static void plan(Work *k)
     }
 }
 
-/* ---- the space of pairs ------------------------------------------------------------------------------------------- */
+/* ---- the space of pairs ------------------------------------------------------------------------------------------ */
 
 static void make_space(Work *k, Pairs *p)
 {
@@ -428,7 +429,7 @@ static void make_space(Work *k, Pairs *p)
     p->of.base = NULL; /* the table may have moved */
 }
 
-/* ---- values at pairs ------------------------------------------------------------------------------------------------ */
+/* ---- values at pairs --------------------------------------------------------------------------------------------- */
 
 static IrType pair_type(const Work *k, const Pairs *p, IrId v)
 {
@@ -535,7 +536,7 @@ static IrId made_by(Work *k, IrId v)
     return irb_fit(&k->r.b, irb_gather(&k->r.b, p->pair, at_pairs(k, p, v)), *type_of(k, v));
 }
 
-/* ---- one function ------------------------------------------------------------------------------------------------------ */
+/* ---- one function ------------------------------------------------------------------------------------------------ */
 
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {

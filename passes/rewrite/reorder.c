@@ -146,25 +146,24 @@ static Found find_either(Reorder *r, IrId v)
     return reorder_price(r, living.best) < reorder_price(r, f.best) ? living : f;
 }
 
-static bool is_made_of(const Reorder *r, IrId x, IrId v, bool *seen)
-{
-    if (x == v) return true;
-    if (seen[x]) return false;
-    seen[x] = true;
-    const IrOp *op = ro_op(r, x);
-    for (uint32_t k = 0; k < op->n_args; k++)
-        if (is_made_of(r, op->args[k], v, seen)) return true;
-    return false;
-}
-
-/* Is `found`, which lives, made of v itself? It may have lived before, behind v: uses do not say. */
-static bool is_circular(const Reorder *r, IrId v, IrId found)
+/* Is `found`, which lives, made of v itself? It may have lived before, behind v: uses do not say. Where it is, v is
+   near: what is near is looked at first. */
+static bool is_circular(Reorder *r, IrId v, IrId found)
 {
     if (r->values.data[v].uses) return true;
-    Arena *scratch = arena_new();
-    bool yes = is_made_of(r, found, v, ARENA_ARRAY(scratch, bool, r->b.f->ops.n + 1));
-    arena_free(scratch);
-    return yes;
+    uint32_t epoch = ++r->look_epoch;
+    r->made_of.n = 0;
+    VEC_PUSH(r->ctx->stage, &r->made_of, found);
+    for (uint32_t from = 0; from < r->made_of.n; from++) {
+        if (r->made_of.data[from] == v) return true;
+        const IrOp *op = ro_op(r, r->made_of.data[from]);
+        for (uint32_t k = 0; k < op->n_args; k++) {
+            RoValue *x = &r->values.data[op->args[k]];
+            if (x->look_epoch != epoch) VEC_PUSH(r->ctx->stage, &r->made_of, op->args[k]);
+            x->look_epoch = epoch;
+        }
+    }
+    return false;
 }
 
 /* Notes what does not pay by itself but nearly does. */

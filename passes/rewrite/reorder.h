@@ -59,7 +59,8 @@ typedef struct Reorder {
     uint32_t forced_rule;
     bool quiet; /* no remarks: it is only tried */
     RoNear near;
-    VEC(IrId) far; /* what is kept alive while an op is looked at */
+    VEC(IrId) far;     /* what is kept alive while an op is looked at */
+    VEC(IrId) made_of; /* scratch of is_circular */
     uint32_t epoch, look_epoch;
 } Reorder;
 
@@ -112,8 +113,8 @@ IrId ro_reduce(Reorder *r, IrOpcode op, IrId map, IrId x, double empty);
 IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type);
 /* v as a contract, which a sum over dims of a product is as well. */
 bool ro_product(Reorder *r, IrId v, IrOp *out);
-/* The op that makes v; for an `at` the contract with a one-hot that it equals. Not where values of rows that are not read
-   may be infinite: 0 times them is NaN. */
+/* The op that makes v; for an `at` the contract with a one-hot that it equals. Not where values of rows that are not
+   read may be infinite: 0 times them is NaN. */
 IrOp ro_linear(Reorder *r, IrId v);
 /* x with dim `from` named `to`: said of what it is made of, as deep as may be. */
 IrId ro_renamed(Reorder *r, IrId x, IrId from, IrId to);

@@ -195,7 +195,8 @@ static bool is_wide(const Reorder *r, const IrType *t)
     return t->space != IR_UNIT && width_of(r, t) * (double)ir_dtype_bytes(t->dtype) > WIDEST_HELD;
 }
 
-/* Time to make v, which is fixed, in a run; of what it is made of `hoist` holds what costs more than twice its bytes. */
+/* Time to make v, which is fixed, in a run; of what it is made of `hoist` holds what costs more than twice its
+   bytes. */
 static double time_to_make(Reorder *r, IrId v)
 {
     if (r->values.data[v].to_make > 0) return r->values.data[v].to_make;

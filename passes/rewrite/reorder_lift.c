@@ -2,8 +2,8 @@
      %3 = gather %1 via edge.src : edge[F]          %3 = exp %1 : node[F]
      %4 = exp %3 : edge[F]                    ->    %4 = gather %3 via edge.src : edge[F]
    A value is lifted through a map if all that it is made of in its space was gathered through that map, or is a
-   constant. Random numbers are drawn where they were. Where an element may have no image, it reads 0, and only what is 0 of
-   zeros is lifted: cos, say, only where the range of an input that says the map is declared.
+   constant. Random numbers are drawn where they were. Where an element may have no image, it reads 0, and only what is
+   0 of zeros is lifted: cos, say, only where the range of an input that says the map is declared.
    A row that nobody reads holds what it likes, unless adjoints will be made: 0 times an infinite derivative is a NaN,
    so what an operation takes there is a number that does no harm:
      exp gather(x via M)     ->     gather(exp(M sums nothing ? 0 : x) via M) */
@@ -27,8 +27,8 @@ static bool may_lift(const Reorder *r, const IrOp *op, IrId map)
 }
 
 /* ---- winners ----
-   Which elements have the maximum of their row is known by equality. What is compared may have been moved to the rows, away from what
-   the maximum is taken of: then neither may change its bits. */
+   Which elements have the maximum of their row is known by equality. What is compared may have been moved to the rows,
+   away from what the maximum is taken of: then neither may change its bits. */
 
 static bool is_gathered(const Reorder *r, IrId v, IrId map)
 {

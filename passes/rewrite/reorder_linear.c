@@ -5,7 +5,7 @@
      contract(x - y, W)          =  contract(x, W) - contract(y, W)
      contract(concat(x, y), W)   =  contract(x, W') + contract(y, W'')
      contract(contract(x, V), W) =  contract(x, contract(V, W))
-     contract(reshape x, W)      =  contract(x, reshape W)           and so contract(s (x) x, W) = contract(s, contract(x, W))
+     contract(reshape x, W)      =  contract(x, reshape W)         so contract(s (x) x, W) = contract(s, contract(x, W))
      contract(z, contract(x, V)) =  contract(x, contract(z, V))      z per row as well, also through views of V
    and a weight's gradient, the sum of outer products over rows: sum_e x[src e] (x) d[e] = sum_v x[v] (x) sum of d.
    Each step takes the cheaper of stopping here and going on. */

@@ -48,11 +48,11 @@ IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one);
 uint32_t module_n_ops(const IrModule *m);
 /* The space with a row for each place of a dim, or of another of its size; made if the module lacks one. */
 IrId irb_rows_space(IrModule *m, IrId dim);
-/* The map that integer input `tensor` says: each of its rows leads to the row of space `to` that it holds, or nowhere. Made
-   when data are loaded. IR_NONE where the input says a map to another space already. */
+/* The map that integer input `tensor` says: each of its rows leads to the row of space `to` that it holds, or nowhere.
+   Made when data are loaded. IR_NONE where the input says a map to another space already. */
 IrId irb_said_map(IrModule *m, IrId tensor, IrId to);
-/* Whether each element of integer value `key` is known to lie in [0, size): only of an input that declares such a range, which
-   is checked when data are loaded, and in each call of a library on a CPU. */
+/* Whether each element of integer value `key` is known to lie in [0, size): only of an input that declares such a
+   range, which is checked when data are loaded, and in each call of a library on a CPU. */
 bool irb_key_is_whole(const IrModule *m, const IrFunc *f, IrId key, int64_t size);
 /* The map of a space onto unit, "<space>.all"; made if the module lacks it. */
 IrId irb_all_map(Build *b, IrId space);

@@ -3,11 +3,11 @@
      %3 = mul %1, %2            ->   (uses of %3 read %1)
      %4 = pow %1, 2                  %4 = mul %1, %1
    Every rule keeps the bits of every result, signs of zeros and NaNs included, but for three: a power becomes the
-   correctly rounded operations it stands for, constants are folded in f64 and rounded once, and a sum of products with a
-   one-hot is the element that it leaves, whatever stands beside it. Rules fire on algebraic properties (an identity
+   correctly rounded operations it stands for, constants are folded in f64 and rounded once, and a sum of products with
+   a one-hot is the element that it leaves, whatever stands beside it. Rules fire on algebraic properties (an identity
    element, a sign, a view, a broadcast); they are tried as each op is added, so one walk reaches the end. Never
-   reassociates a sum, never divides by reciprocal unless exact, and never looks through the variable of a `grad` that is
-   still there: merging it with its definition would change what depends on it. */
+   reassociates a sum, never divides by reciprocal unless exact, and never looks through the variable of a `grad` that
+   is still there: merging it with its definition would change what depends on it. */
 #include "passes/rewrite/simplify.h"
 #include "base/ice.h"
 

@@ -1,15 +1,15 @@
-/* stack: of values of a row that differ in their parameters alone, one for each value of a key, an element reads the one
-   that its key says. It is computed of the parameters that the key says instead:
+/* stack: of values of a row that differ in their parameters alone, one for each value of a key, an element reads the
+   one that its key says. It is computed of the parameters that the key says instead:
 
      %3 = contract %x, %V : node[O]                               %3 = reshape (concat %V, %W) : [R,F,O]
      %4 = contract %x, %W : node[O]                         ->    %4 = at %3, %k dim R : edge[F,O]
      %5 = reshape (concat %3, %4) : node[R,O]                     %5 = contract (gather %x via edge.src), %4 : edge[O]
      %6 = at (gather %5 via edge.src), %k dim R : edge[O]
 
-   so that nothing has a number for each row and each value of the key. This is done where elements, or the pairs of a row
-   and a key that they have, are expected to be clearly fewer than rows times values. With few values `reorder` may turn it
-   back, by cost. An element whose key has no place reads 0, so what is computed must be 0 where the parameters are. Knows
-   nothing of what a key means. */
+   so that nothing has a number for each row and each value of the key. This is done where elements, or the pairs of a
+   row and a key that they have, are expected to be clearly fewer than rows times values. With few values `reorder` may
+   turn it back, by cost. An element whose key has no place reads 0, so what is computed must be 0 where the parameters
+   are. Knows nothing of what a key means. */
 #include "base/ice.h"
 #include "passes/context/rows.h"
 #include "passes/rewrite/pairs.h"
@@ -85,8 +85,8 @@ static bool stays_gone(const Choice *c, const IrOp *op)
     return gone;
 }
 
-/* Whether `values`, one of each piece, are the same computation on the same rows, except for the parameters that they read.
-   Such are added to c->alike. */
+/* Whether `values`, one of each piece, are the same computation on the same rows, except for the parameters that they
+   read. Such are added to c->alike. */
 static bool is_alike(Choice *c, const IrId *values)
 {
     const IrOp *op = op_of(c, values[0]);
@@ -120,7 +120,8 @@ static bool is_alike(Choice *c, const IrId *values)
     return true;
 }
 
-/* Whether clearly fewer elements, or pairs of a row and a key, are expected (*n) than rows times values of the key (*all). */
+/* Whether clearly fewer elements, or pairs of a row and a key, are expected (*n) than rows times values of the key
+   (*all). */
 static bool pays(const Choice *c, IrId rows, double *n, double *all)
 {
     IrModule *m = c->r->b.m;

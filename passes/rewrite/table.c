@@ -5,8 +5,8 @@
 
    so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of
    few rows and values of rows are read in the kernel that wants the element, and no list is made. What has no dims,
-   integers and indices with dims are sums of products with a one-hot, which stays in registers. An index outside reads 0
-   in each form. A row that is a mixture of few matrices is mixed where the index says:
+   integers and indices with dims are sums of products with a one-hot, which stays in registers. An index outside reads
+   0 in each form. A row that is a mixture of few matrices is mixed where the index says:
 
      %5 = at (contract %C, %V), %i dim N  with %C : [N,B]      ->      %5 = contract (at %C, %i), %V
 
@@ -14,7 +14,8 @@
 
    Behind autodiff, products that sum the last dim of such a row read it from a table that is laid out for them:
 
-     %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
+     %7 = contract %6, %5 : node[K]             ->    %5' = gather (reshape (transpose %T)) : node[F,K]
+        with %5 : node[K,F] summed over F                                                                     */
 #include "passes/rewrite/rewrite.h"
 #include "base/ice.h"
 #include "passes/context/machine.h"
@@ -100,8 +101,9 @@ static bool reads(const Table *t, const IrOp *op)
     return t->r.b.m->dims.data[op->attr.dim].size > few;
 }
 
-/* Which operand of the product says how much of each matrix a place has, where the table is a product that mixes at most
-   FEW_MATRICES of them; -1: it is none. What reads a row of it mixes, so that the few matrices may multiply by node. */
+/* Which operand of the product says how much of each matrix a place has, where the table is a product that mixes at
+   most FEW_MATRICES of them; -1: it is none. What reads a row of it mixes, so that the few matrices may multiply by
+   node. */
 static int mixes(const Table *t, const IrOp *op)
 {
     const IrOp *mix = op_of(t, op->args[0]);

@@ -13,8 +13,8 @@
 /* of products */
 enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 };
 enum { LEAST_KEPT = 16 }; /* elements that each summed, of products whose sums wait in private arrays */
-/* rows: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks;
-   fewer where very many threads want some */
+/* rows: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same
+   blocks; fewer where very many threads want some */
 enum { PRODUCT_BLOCK = 96 };
 /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions
    keeps */
@@ -29,8 +29,8 @@ enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_TOGETHER = 8 }; /* sums of a walk */
 enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
 enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones hardware foresees */
-/* Where the sums of so many blocks as a GPU has are merged: how many loads a thread has under way at once, and how many warps
-   share the merging. */
+/* Where the sums of so many blocks as a GPU has are merged: how many loads a thread has under way at once, and how many
+   warps share the merging. */
 enum { NEIGHBOURS = 8, MOST_MERGERS = 32 };
 enum { RANKED_ROWS = 16 }; /* that are worth a thread */
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
@@ -67,9 +67,9 @@ static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, 
 }
 
 /* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums
-   of one product leave the registers before the next one has them, as results or to private arrays. Sums that are wanted
-   together share the registers, and their panels of columns the first cache, where so few elements are summed that a sum
-   costs less than its way to an array and back, and on GPUs, whose arrays are far away. */
+   of one product leave the registers before the next one has them, as results or to private arrays. Sums that are
+   wanted together share the registers, and their panels of columns the first cache, where so few elements are summed
+   that a sum costs less than its way to an array and back, and on GPUs, whose arrays are far away. */
 static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
     int64_t reduced, each = vectors_each(f, &g->nest, s), together = 1;
@@ -260,8 +260,8 @@ static int64_t elements_of(const FusedFunc *f, IrId v)
     return size % each == 0 ? each : size >= LEAST_DEALT * f->machine->lanes ? f->machine->lanes : 1;
 }
 
-/* Sums of a row that take several tiles, of something that is staged: once for all tiles, while the sums of a block wait in
-   a private array. */
+/* Sums of a row that take several tiles, of something that is staged: once for all tiles, while the sums of a block
+   wait in a private array. */
 static bool keeps_sums(const FusedFunc *f, const Group *of, IrId v, const Schedule *s)
 {
     const IrOp *op = fused_op(f, v);
@@ -464,8 +464,8 @@ static void share_leaves(const FusedFunc *f, uint32_t index)
     }
 }
 
-/* A sum alone that is no product has strips where warps share them, and there alone: a text may give it fewer warps than
-   the machine would. */
+/* A sum alone that is no product has strips where warps share them, and there alone: a text may give it fewer warps
+   than the machine would. */
 static void forget_strip(const FusedFunc *f, uint32_t index)
 {
     const Group *g = &f->groups.data[index];

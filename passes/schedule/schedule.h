@@ -22,7 +22,8 @@ typedef struct Tiles {
     bool *narrow;
 } Tiles;
 
-/* Levels of the tree of blocks' sums that warps can merge together: 2^14 blocks, for which 32 warps have 60 KiB in f64. */
+/* Levels of the tree of blocks' sums that warps can merge together: 2^14 blocks, for which 32 warps have 60 KiB in
+   f64. */
 enum { SCHEDULE_MERGER_LEVELS = 14 };
 
 /* The tile of a root or an inner value of group g. */

@@ -314,7 +314,8 @@ class Run:
             said, parts = [s.results[k] for s in (one, less, there, near, fine)], draw.ancestors([v])
             unsaid = not there.all(torch.isfinite, parts)
             if self.way.machine and not unsaid and not extreme.power(said[0], said[1]):
-                # another machine may have another form, a product taken apart say: what cancels there loses the digits of its parts
+                # another machine may have another form, a product taken apart say: what cancels there loses the digits
+                # of its parts
                 most = extreme.TOLERANCE[dtype] * (1 + float(said[2].abs().max())) / float(np.finfo(extreme.NUMPY[dtype]).eps) if said[2].numel() else 0
                 unsaid = not there.all(lambda x: x.abs() <= most, parts)
             must_agree(extreme.off("%s data: result %d (%s)" % (size, k, v.name), o, extreme.wanted_scaled(said, dtype, exponent, unsaid)))

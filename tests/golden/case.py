@@ -17,8 +17,8 @@ FLOAT = {"f64": np.float64, "f32": np.float32}
 BUILD_S = 120
 
 
-# Outputs that are parts of a result with a column for each node: which of its entries are not 0, as sources and targets, and what
-# another result has there.
+# Outputs that are parts of a result with a column for each node: which of its entries are not 0, as sources and
+# targets, and what another result has there.
 Places = collections.namedtuple("Places", "of")
 Entries = collections.namedtuple("Entries", "values of")
 

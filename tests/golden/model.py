@@ -10,8 +10,8 @@ import typed
 import words
 from case import Unsayable, Wrong
 
-# The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), the symbols of its last dims: as many
-# as it has beside its rows.
+# The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), the symbols of its last dims:
+# as many as it has beside its rows.
 INPUTS = {
     "x": ("x", "node", "LF"), "x.0": ("x", "node", "LF"), "x.1": ("to", "dst", "G"), "x_0": ("x0", "node", "F"),
     "pos": ("pos", "node", "P"), "pos.0": ("pos", "node", "P"), "pos.1": ("to_pos", "dst", "P"),
@@ -20,8 +20,8 @@ INPUTS = {
     "edge_type": ("rel", "edge", ""), "node_type": ("kind", "node", ""),
     "type_vec": ("kind", "node", ""), "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
 }
-# Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is a
-# graph too: row i goes to target index[i].
+# Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is
+# a graph too: row i goes to target index[i].
 # Integers below a constructor's argument, the first that there is.
 KINDS = {"type_vec": ("T", ["num_types"]), "node_type": ("T", ["num_node_types"]),
          "edge_type": ("R", ["num_relations", "num_edge_types", "relations"])}

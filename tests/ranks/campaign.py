@@ -37,7 +37,8 @@ MPI_ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CO
 DONE, INTERRUPTED, LOST, DIFFER, WRITE = 0, 75, 7, 8, 6
 
 
-# What is trained: a program's text, sizes, and which data. Other policies than exact ones are refused where a row is learned for each node.
+# What is trained: a program's text, sizes, and which data. Other policies than exact ones are refused where a row is
+# learned for each node.
 PROGRAMS = {"gcn": (models.text("gcn"), [], "data"), "gat": (models.text("gat"), [], "data"),
             "relations": (models.text("relations"), ["--set", models.sizes("relations")], "data"),
             "walks": (models.WALKS, ["--set", "C=3"], "kinds"), "embed": (models.EMBED, [], "data")}

@@ -40,7 +40,8 @@ MODELS = {
     "relations": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                           "  return l(relu(sum(dot(mean_in(x.src, by = edge_type), W, F), R)))",
                   "data.x, data.edge_type", "R=4,O=8"),
-    # more rows than a kernel chooses among: who reads each is listed, and its gradient sums products of both ends' values
+    # more rows than a kernel chooses among: who reads each is listed, and its gradient sums products of both ends'
+    # values
     "vectors": ("x: node[F], edge_type: edge index[R]", "param E: [R, O] = glorot\n  k = linear(O = 8)\n  l = linear(O = C)\n  h = k(x)\n"
                                                         "  return l(relu(sum_in(h.src * E[edge_type]) + mean_in(E[edge_type])))",
                 "data.x, data.edge_type", "R=20,O=8"),
@@ -50,7 +51,8 @@ MODELS = {
               "  h = relu(sum_in(a * (x.src @ W[edge_type])))\n  s: edge[P] = tanh(dot(tanh(h.src @ V[edge_type]), U, O'))\n"
               "  t: edge[P] = tanh(dot(tanh(h.dst @ V[edge_type]), U, O'))\n"
               "  return l(sum_in(s * t) + max_in(s))", "data.x, data.w, data.edge_type", "R=4,O=8,K=3,P=6"),
-    # a sum for each relation also makes a value for each pair of a node and a kind, which peers read behind it by edges out of their nodes
+    # a sum for each relation also makes a value for each pair of a node and a kind, which peers read behind it by edges
+    # out of their nodes
     "behind_sums": ("x: node[F], edge_type: edge index[R]", "param W: [R, O, P] = glorot\n  k = linear(O = 8)\n  l = linear(O = C)\n  h = tanh(k(x))\n"
                                                             "  return l(sum(relu(dot(mean_in(h.src, by = edge_type), W, O)), R))", "data.x, data.edge_type", "R=4,O=8,P=8"),
     "table": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
@@ -86,8 +88,8 @@ SCHEMA = """schema library {
   edge cites: paper -> paper
 %s}
 """
-# Walks of relations by both ends, a column by both, a path through a third kind and back; values of edges; random numbers
-# for nodes and for edges.
+# Walks of relations by both ends, a column by both, a path through a third kind and back; values of edges; random
+# numbers for nodes and for edges.
 WALKS = SCHEMA % "  reverse all\n" + """
 model net(x: node(all)[F], w: edge(writes), c: edge(about)) -> node(paper)[C] {
   h = forall t { tanh(linear(O = 8)(x[t])) }

@@ -1,4 +1,5 @@
-/* Kernels through the CUDA emitter, the shim that runs them on a host, and the system's C++ compiler into this process. */
+/* Kernels through the CUDA emitter, the shim that runs them on a host, and the system's C++ compiler into this
+   process. */
 #pragma once
 #include "base/file.h"
 #include "codegen/emit_cuda.h"
@@ -22,7 +23,8 @@ static inline const char *cuda_module_compiler(Arena *a, bool optimised)
     return !optimised && file_spawn(a, argv, &log, &why) == 0 ? argv[0] : "c++";
 }
 
-/* optimised: for kernels that run long, or whose accesses are counted, which then are those of the text; bits are the same. */
+/* optimised: for kernels that run long, or whose accesses are counted, which then are those of the text; bits are the
+   same. */
 static inline bool cuda_module_build_text(Arena *a, CudaModule *m, const char *text, bool optimised, const char **why)
 {
     const char *cxx = cuda_module_compiler(a, optimised);

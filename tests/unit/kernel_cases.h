@@ -128,8 +128,7 @@ static inline const char *case_run(const CaseRunner *r, const char *kernel, cons
     return why ? why : r->run(r->ctx, kernel, args, n_elems, 0, n / 4);
 }
 
-/* ---- maxima and minima
-   ----------------------------------------------------------------------------------------------- */
+/* ---- maxima and minima ------------------------------------------------------------------------------------------- */
 
 static inline double case_extreme(float a, float b, bool max)
 {
@@ -175,7 +174,8 @@ static inline const char *case_lane_moves(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
-/* Blocks that leave what their warps stored to a warp that reads it last, and warps that read what others soon store over. */
+/* Blocks that leave what their warps stored to a warp that reads it last, and warps that read what others soon store
+   over. */
 static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
 {
     enum { BLOCKS = 12, WIDTH = 16, ALL = 4 * BLOCKS * WIDTH };

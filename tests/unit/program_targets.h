@@ -1,5 +1,5 @@
-/* Readings of a program (programs.h) that go step by step from buffers of known sizes: the reference run of kernel IR, and
-   the plan for GPUs, whose kernels the shim runs as CUDA text. A kernel that touches what it was not given ends the
+/* Readings of a program (programs.h) that go step by step from buffers of known sizes: the reference run of kernel IR,
+   and the plan for GPUs, whose kernels the shim runs as CUDA text. A kernel that touches what it was not given ends the
    process with its name. */
 #pragma once
 #include "runtime/cuda_watch.h"

@@ -273,8 +273,8 @@ static inline void program_draw_text(Arena *a, Program *p, FrontendOptions *o)
     p->text = g.text, p->by = g.by, p->n_widths = 3;
 }
 
-/* The text of the program's file, whose first line says the sizes, `# F=3 G=2`, and with `seed=N` what is drawn of the program
-   beside its text, as it was where the program was found. */
+/* The text of the program's file, whose first line says the sizes, `# F=3 G=2`, and with `seed=N` what is drawn of the
+   program beside its text, as it was where the program was found. */
 static inline bool program_read_text(Arena *a, Program *p, FrontendOptions *o)
 {
     enum { MAX_SIZES = 16 };
@@ -323,8 +323,8 @@ static inline bool program_of_text(Arena *a, Program *p, Diags *d)
     return true;
 }
 
-/* A fifth of those in f32 keep what `narrow` finds in 16 bits. The oracle rounds where they do: the casts are part of the program.
-   The passes that stand before `narrow` are given no 16 bits, and such a program goes without them. */
+/* A fifth of those in f32 keep what `narrow` finds in 16 bits. The oracle rounds where they do: the casts are part of
+   the program. The passes that stand before `narrow` are given no 16 bits, and such a program goes without them. */
 static inline void program_narrow(Arena *a, Program *p, Diags *d)
 {
     uint64_t draw = program_hash(p->seed ^ 0x16);
@@ -666,8 +666,8 @@ static inline EvalValue *program_value(const PlanRun *r, const IrType *type, uin
     return v;
 }
 
-/* Results of the plan's first function, behind the functions of what is computed once, as r's runner of kernels has them
-   (r: what is not said here), or NULL with *why. */
+/* Results of the plan's first function, behind the functions of what is computed once, as r's runner of kernels has
+   them (r: what is not said here), or NULL with *why. */
 static inline void **program_results(Arena *a, const Program *p, PlanRun r, const Oracle *o, const char **why)
 {
     const IrModule *m = r.plan->module;

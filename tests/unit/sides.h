@@ -33,9 +33,9 @@ static inline IrModule *sides_parse(Arena *a, const char *text, const char *dtyp
     return d.n_errors ? NULL : m;
 }
 
-/* Both sides of a pass, differentiated: the module of the text as it is, and as `pass` leaves it, behind `first` if that
-   is another. Returns the latter before it is differentiated; NULL fails. `d` and `ctx` are set up for the passes that a
-   test runs itself. */
+/* Both sides of a pass, differentiated: the module of the text as it is, and as `pass` leaves it, behind `first` if
+   that is another. Returns the latter before it is differentiated; NULL fails. `d` and `ctx` are set up for the passes
+   that a test runs itself. */
 static inline const IrModule *sides_make(Arena *a, Diags *d, PassContext *ctx, const char *text, const char *dtype,
                                          PassId first, PassId pass, Sides *s)
 {

@@ -190,8 +190,7 @@ static const IrModule *with_grads(Arena *a, const char *body, int order, Diags *
     return m;
 }
 
-/* ---- numbers
- * -------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static double noise(uint32_t *state) /* in (-1, 1), away from 0 */
 {
@@ -302,8 +301,7 @@ static void check_passes(const Case *c, const char *list)
     arena_free(a);
 }
 
-/* ---- single values
- * ---------------------------------------------------------------------------------- */
+/* ---- single values ----------------------------------------------------------------------------------------------- */
 
 /* Results of `body` (numbered from %8, returns included) behind `list` and the rest of autodiff. */
 static EvalValue **run_body(Arena *a, const char *body, const char *list, void (*set)(EvalValue **args))

@@ -1,5 +1,5 @@
-/* Memory budgets (passes/pipeline/budget.h) where counts and sizes are so large that their products have no 64 bits: nothing that
-   overflows fits into a budget. */
+/* Memory budgets (passes/pipeline/budget.h) where counts and sizes are so large that their products have no 64 bits:
+   nothing that overflows fits into a budget. */
 #include "passes/pipeline/budget.h"
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"

@@ -1,5 +1,5 @@
-/* Machine code that is kept by content: what was put is what is found, a damaged piece is none, the oldest make room, and a folder
-   that nobody can write to is said and no error. Needs neither NVRTC nor a GPU. */
+/* Machine code that is kept by content: what was put is what is found, a damaged piece is none, the oldest make room,
+   and a folder that nobody can write to is said and no error. Needs neither NVRTC nor a GPU. */
 #include "base/file.h"
 #include "codegen/code_cache.h"
 #include "tests/unit/check.h"

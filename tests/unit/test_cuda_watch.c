@@ -34,8 +34,8 @@ static RtCudaCounts run(Watched *w, const char *kernel, const RtArg *args, int64
 #define IS(field, wanted)                                                                                              \
     check(c.field == (wanted), "%s: %lld, wanted %lld", #field, (long long)c.field, (long long)(wanted))
 
-/* A half-warp reads 64 bytes and writes 64: two sectors each, all of which it uses; a warp's halves lie side by side in a
-   line of 128 bytes. */
+/* A half-warp reads 64 bytes and writes 64: two sectors each, all of which it uses; a warp's halves lie side by side in
+   a line of 128 bytes. */
 static void test_one_by_one(Watched *w)
 {
     check_begin();
@@ -122,9 +122,9 @@ static void test_apart(Watched *w)
     check_end("cuda_watch: halves of a warp apart");
 }
 
-/* A store and a load each. 16 lanes that are 1 apart beside 16 others meet in no bank. Lanes 2, 4, 8, 32 apart: a half-warp alone
-   has 1, 2, 4 and 16 to a bank; the other half's array begins a multiple of 32 words behind, so each bank has twice as many. One number
-   for 16 lanes is one word. */
+/* A store and a load each. 16 lanes that are 1 apart beside 16 others meet in no bank. Lanes 2, 4, 8, 32 apart: a
+   half-warp alone has 1, 2, 4 and 16 to a bank; the other half's array begins a multiple of 32 words behind, so each
+   bank has twice as many. One number for 16 lanes is one word. */
 static void test_banks(Watched *w)
 {
     check_begin();
@@ -163,7 +163,8 @@ static void test_outside(Watched *w, const char *what, const char *kernel, const
     check_end("cuda_watch: outside of an array");
 }
 
-/* Some of x lies on the host: what is read there crosses the bus, each sector once for a block and once for an access. */
+/* Some of x lies on the host: what is read there crosses the bus, each sector once for a block and once for an
+   access. */
 static void test_host(Watched *w)
 {
     enum { PAGES = (sizeof x + RT_CUDA_PAGE - 1) / RT_CUDA_PAGE };

@@ -18,8 +18,7 @@ static const char *run_c(void *ctx, const char *name, const RtArg *args, const i
     return NULL;
 }
 
-/* ---- hand-written kernels
- * ------------------------------------------------------------------------ */
+/* ---- hand-written kernels ---------------------------------------------------------------------------------------- */
 
 typedef const char *(*Case)(const CaseRunner *r, CaseOut *out);
 static CaseOut slow_out, c_out;
@@ -60,8 +59,7 @@ static void test_case(const char *name, const char *path, Case run)
     arena_free(a);
 }
 
-/* ---- numbers
- * ----------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* What is made of literals alone has the width of its type, not that of C's int. */
 static void test_literals(void)
@@ -105,8 +103,7 @@ static void test_names(void)
     arena_free(a);
 }
 
-/* ---- random kernels
- * ------------------------------------------------------------------------------ */
+/* ---- random kernels ---------------------------------------------------------------------------------------------- */
 
 enum { PER_FILE = 50 };
 

@@ -1,5 +1,5 @@
-/* The CUDA emitter against the slow interpreter of kernel IR, bit for bit, on a host: the shim of codegen/cuda runs what
-   was emitted, its threads and blocks in orders that seeds draw.
+/* The CUDA emitter against the slow interpreter of kernel IR, bit for bit, on a host: the shim of codegen/cuda runs
+   what was emitted, its threads and blocks in orders that seeds draw.
    Run: lesser */
 #include "tests/unit/check.h"
 #include "tests/unit/cuda_module.h"
@@ -64,7 +64,8 @@ static unsigned count_of(const char *text, const char *what)
     return n;
 }
 
-/* Four sums of heads are computed across lanes that have features in a row, and scores of eight heads come from one lane. */
+/* Four sums of heads are computed across lanes that have features in a row, and scores of eight heads come from one
+   lane. */
 static void test_heads_text(void)
 {
     Arena *a = arena_new();

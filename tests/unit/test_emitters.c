@@ -14,8 +14,7 @@
 
 static const char *const variants[] = {"generic", "avx2", "avx512"};
 
-/* ---- hand-written kernels
- * ------------------------------------------------------------------------ */
+/* ---- hand-written kernels ---------------------------------------------------------------------------------------- */
 
 typedef struct Compiled {
     const KirModule *module;
@@ -59,8 +58,7 @@ static void test_case(const char *path, const char *(*run)(const CaseRunner *r, 
     arena_free(a);
 }
 
-/* ---- random kernels
- * ------------------------------------------------------------------------------ */
+/* ---- random kernels ---------------------------------------------------------------------------------------------- */
 
 enum { PER_MODULE = 50 };
 static RkData slow_data, llvm_data;
@@ -99,8 +97,7 @@ static void test_random(unsigned variant, uint64_t first, unsigned n_modules)
     arena_free(names);
 }
 
-/* ---- lowered programs
- * ---------------------------------------------------------------------------- */
+/* ---- lowered programs -------------------------------------------------------------------------------------------- */
 
 enum { MAX_PROGRAMS = 64, CUDA_EMITTER = 1 + RT_N_VARIANTS, N_EMITTERS };
 static const char *const emitters[N_EMITTERS] = {"C", "generic", "avx2", "avx512", "CUDA"};

@@ -1,5 +1,6 @@
-/* Numbers of 16 bits through every runner of kernel IR: all 65536 patterns of f16 and bf16 as f32, and f32 that lie on, beside and between
-   them, with ties, overflow, denormals and NaN, back. What is right is found by comparing distances in f64. */
+/* Numbers of 16 bits through every runner of kernel IR: all 65536 patterns of f16 and bf16 as f32, and f32 that lie on,
+   beside and between them, with ties, overflow, denormals and NaN, back. What is right is found by comparing distances
+   in f64. */
 #include "codegen/jit.h"
 #include "runtime/half.h"
 #include "tests/unit/c_module.h"
@@ -57,7 +58,8 @@ static double value_of(bool bf16, unsigned x)
     return sign * (exponent ? ldexp(1 + fraction, exponent - bias) : ldexp(fraction, 1 - bias));
 }
 
-/* The pattern nearest to a number, the even one of two that are as near; infinite from the middle behind the greatest on. */
+/* The pattern nearest to a number, the even one of two that are as near; infinite from the middle behind the greatest
+   on. */
 static unsigned nearest(bool bf16, double v)
 {
     unsigned low = 0, high = bf16 ? 0x7f80 : 0x7c00, sign = signbit(v) ? 0x8000 : 0, greatest = high - 1;

@@ -1,9 +1,9 @@
-/* The pass `pairs` against what it replaces, in its four forms: means by a key of 20 values times a matrix for each (%17), a
-   sum of elements' products with the matrix and the factor that their keys say (%23), such a product under a tanh (%25), and
-   quotients with extrema and sums by key and row (%32, %38); and gradients by all that takes part. Keys may lie outside.
-   An exp of the product, which is not 0 where its operand is, is one of each pair as well if all keys are known to lie inside.
-   Both must agree within the interpreter's bounds, and the kernels of both with the interpreter: without rows, with pairs
-   of more than 256 elements, with keys that no element has. */
+/* The pass `pairs` against what it replaces, in its four forms: means by a key of 20 values times a matrix for each
+   (%17), a sum of elements' products with the matrix and the factor that their keys say (%23), such a product under a
+   tanh (%25), and quotients with extrema and sums by key and row (%32, %38); and gradients by all that takes part. Keys
+   may lie outside. An exp of the product, which is not 0 where its operand is, is one of each pair as well if all keys
+   are known to lie inside. Both must agree within the interpreter's bounds, and the kernels of both with the
+   interpreter: without rows, with pairs of more than 256 elements, with keys that no element has. */
 #include "tests/unit/sides.h"
 
 static const char text[] =

@@ -1,7 +1,8 @@
-/* The passes `keys` and `table` against what they replace: means by a key of 30 values times a matrix for each, a mixture of
-   two (%20), blocks of it (%26), sums with factors of the key and of the row (%33), or without (%36), of as many elements
-   as a row has (%39), and gradients by all that takes part, as sums by key that are summed again and as sums
-   over elements. Keys may lie outside. Both must agree within the interpreter's bounds, and the kernels of both with the
+/* The passes `keys` and `table` against what they replace: means by a key of 30 values times a matrix for each, a
+   mixture of two (%20), blocks of it (%26), sums with factors of the key and of the row (%33), or without (%36), of as
+   many elements as a row has (%39), and gradients by all that takes part, as sums by key that are summed again and as
+   sums over elements. Keys may lie outside. Both must agree within the interpreter's bounds, and the kernels of both
+   with the
    interpreter: without rows, with rows of one key (a hub of more than 256), with keys that no element has. */
 #include "tests/unit/sides.h"
 

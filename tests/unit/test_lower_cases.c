@@ -222,8 +222,8 @@ static void test_narrow(void)
     arena_free(a);
 }
 
-/* Products side by side. The sums of two that are wanted together wait in arrays, of those that are not none does; what is
-   there is stored before the next product, but a tensor is updated when all that reads its old value is there. */
+/* Products side by side. The sums of two that are wanted together wait in arrays, of those that are not none does; what
+   is there is stored before the next product, but a tensor is updated when all that reads its old value is there. */
 static void test_beside(const char *name, const char *body, unsigned arrays)
 {
     Arena *a = arena_new();
@@ -476,8 +476,8 @@ static void test_row_values(void)
     arena_free(a);
 }
 
-/* A sum by target and a sum by source, each multiplied by a matrix; both sums at once would not find room: the kernel of the
-   second sum runs behind the first product, which frees the first sum. */
+/* A sum by target and a sum by source, each multiplied by a matrix; both sums at once would not find room: the kernel
+   of the second sum runs behind the first product, which frees the first sum. */
 static void test_late(void)
 {
     static const char text[] =

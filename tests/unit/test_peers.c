@@ -1,6 +1,7 @@
-/* Processes that compute together (runtime/peers.h), as several processes of this program: what is sent arrives, whatever
-   the sizes; what goes wrong in one process is named in all others, in time. Each case runs over shared memory, and by
-   mpirun where it is installed. `test_peers rank CASE N FILE` is one process of a case: it appends what it met to FILE. */
+/* Processes that compute together (runtime/peers.h), as several processes of this program: what is sent arrives,
+   whatever the sizes; what goes wrong in one process is named in all others, in time. Each case runs over shared
+   memory, and by mpirun where it is installed. `test_peers rank CASE N FILE` is one process of a case: it appends what
+   it met to FILE. */
 #include "runtime/clock.h"
 #include "runtime/json.h"
 #include "runtime/file.h"
@@ -154,8 +155,8 @@ static RtCode case_flights(Rank *r)
     return expect(r, site->bytes_out == sent && site->rounds == rounds, "the site has other counts");
 }
 
-/* Rows from anywhere to anywhere, of a few bytes and of kilobytes, some more than travel at a time; three exchanges are in
-   flight, one of which brings its rows side by side. */
+/* Rows from anywhere to anywhere, of a few bytes and of kilobytes, some more than travel at a time; three exchanges are
+   in flight, one of which brings its rows side by side. */
 static RtCode case_rows(Rank *r)
 {
     enum { ROWS = 3000, MOST = 1001, FLIGHTS = 3 };
@@ -339,7 +340,8 @@ static RtCode odd_silence(Rank *r)
 
 static RtCode case_silence(Rank *r) { return rounds_but(r, odd_silence); }
 
-/* Rank 0 has bytes for rank 1, and nobody has any for rank 2 but in the end: rank 2 begins late, and nobody waits for it. */
+/* Rank 0 has bytes for rank 1, and nobody has any for rank 2 but in the end: rank 2 begins late, and nobody waits for
+   it. */
 static RtCode case_apart(Rank *r)
 {
     enum { TIMES = 5 };
@@ -370,7 +372,8 @@ static RtCode case_flying_stopped(Rank *r) { return flights_but(r, odd_stop); }
 static RtCode case_flying_failed(Rank *r) { return flights_but(r, odd_failure); }
 static RtCode case_flying_order(Rank *r) { return flights_but(r, odd_order); }
 
-/* Rank 1 fails while rank 0 computes: rank 1 speaks when rank 0 has not heard of it in time, and rank 0 does not then. */
+/* Rank 1 fails while rank 0 computes: rank 1 speaks when rank 0 has not heard of it in time, and rank 0 does not
+   then. */
 static RtCode case_busy(Rank *r)
 {
     if (r->rank == 1) return odd_failure(r);

@@ -19,9 +19,10 @@
    Programs with a schema are texts that others draw (tests/drawn/draw_typed.py).
 
    usage: test_programs files FILE...             those of these files; of one alone all that is made of it is printed
-   usage: test_programs [text] [N [FIRST [all|quick|targets]]]   N programs from seed FIRST with progress; all: each of them
-   through C too; quick: and through the reference run of kernel IR, none through LLVM's optimiser; targets: and each, by its
-   plan for GPUs, as CUDA text in the shim (`test_programs targets FILE...` likewise); `test_programs 1 SEED` prints a failure.
+   usage: test_programs [text] [N [FIRST [all|quick|targets]]]   N programs from seed FIRST with progress; all: each of
+   them through C too; quick: and through the reference run of kernel IR, none through LLVM's optimiser; targets: and
+   each, by its plan for GPUs, as CUDA text in the shim (`test_programs targets FILE...` likewise); `test_programs 1
+   SEED` prints a failure.
    Run: lesser if long */
 #include "base/ice.h"
 #include "codegen/jit.h"
@@ -64,9 +65,9 @@ typedef struct Batch {
     Tally tally;
 } Batch;
 
-/* Through what a batch goes beside LLVM without its optimiser: one in six through C and the optimiser (SOME), the others
-   through C too (ALL) or with all of it (FULL), each through C and the reference run of kernel IR (QUICK), or through these
-   and the shim (TARGETS). */
+/* Through what a batch goes beside LLVM without its optimiser: one in six through C and the optimiser (SOME), the
+   others through C too (ALL) or with all of it (FULL), each through C and the reference run of kernel IR (QUICK), or
+   through these and the shim (TARGETS). */
 typedef enum Effort { SOME, ALL, FULL, QUICK, TARGETS } Effort;
 static Effort effort;
 static char **files; /* texts with schemas that the command line names, one for each seed; NULL: texts are drawn */
@@ -220,8 +221,8 @@ static const char *c_march(void)
     "-D__builtin_convertvector(v,T)=__extension__({const __typeof__(v) a_=(v);T r_;"                                   \
     "for(unsigned l_=0;l_<sizeof(T)/sizeof(r_[0]);l_++)r_[l_]=(__typeof__(r_[0]))a_[l_];r_;})"
 
-/* gcc moves a vector of 128 bytes by eight bytes at a time where it is not told otherwise, which are nine of ten instructions
-   that it writes without optimising. NULL: `cc` does not know the option. */
+/* gcc moves a vector of 128 bytes by eight bytes at a time where it is not told otherwise, which are nine of ten
+   instructions that it writes without optimising. NULL: `cc` does not know the option. */
 static const char *c_moves(Arena *a)
 {
     static const char *const moves[RT_N_VARIANTS] = {NULL, "-mmove-max=256", "-mmove-max=512"};
@@ -753,9 +754,9 @@ static void test_programs(uint64_t first, uint64_t n, bool suite)
 /* All words of the language, and the ops that only a text has. */
 static void test_words(const Tally *t)
 {
-    /* Words of tests and of static values, losses over labels, ranks and counts under further names, words of a schema, which
-       tests/lang/typed.gnn and frontend/std/hetero.gnn have, graphs whose targets are edges (tests/test_kg.py), and functions
-       that make a dim, `*_encoding` (tests of frontend/std/base.gnn). */
+    /* Words of tests and of static values, losses over labels, ranks and counts under further names, words of a schema,
+       which tests/lang/typed.gnn and frontend/std/hetero.gnn have, graphs whose targets are edges (tests/test_kg.py),
+       and functions that make a dim, `*_encoding` (tests of frontend/std/base.gnn). */
     static const char *const not_drawn[] = {
         "require",  "close",    "random_graph", "size",          "ones",          "eye",
         "at_key",   "beside",   "outer",        "chain",         "cross_entropy", "accuracy",

@@ -27,7 +27,8 @@ static double predict(const RtMachine *m, int64_t n_chunks, const RtCone *cone, 
     return p->ns;
 }
 
-/* All levels give 1 byte a ns: each byte costs 1 ns, wherever it lies; a quarter of the table gives half of the rows. */
+/* All levels give 1 byte a ns: each byte costs 1 ns, wherever it lies; a quarter of the table gives half of the
+   rows. */
 static void bytes_come_from_their_levels(void)
 {
     check_begin();
@@ -128,8 +129,8 @@ static void gpus_have_five_roofs(void)
     check_end("a kernel's time on a GPU is that of the slowest of five");
 }
 
-/* A row of a node is 256 bytes: 8 sectors, 2 lines, a load beside that of its index at each edge. Edges go to 3 of 8,192 nodes: the
-   longest of these has 2,000, which is more than one half-warp takes alone. */
+/* A row of a node is 256 bytes: 8 sectors, 2 lines, a load beside that of its index at each edge. Edges go to 3 of
+   8,192 nodes: the longest of these has 2,000, which is more than one half-warp takes alone. */
 static void plans_follow_sizes(void)
 {
     static int64_t rows[NODES + 1];

@@ -1,5 +1,5 @@
-/* A device without a compiler: the hand-made model, whose kernels stand in for those of a GPU, by the shim's driver and by drivers
-   that lack something or fail. */
+/* A device without a compiler: the hand-made model, whose kernels stand in for those of a GPU, by the shim's driver and
+   by drivers that lack something or fail. */
 #include "runtime/cli.h"
 #include "runtime/cuda.h"
 #include "runtime/gnnrt.h"
@@ -427,8 +427,8 @@ static void test_begun(void)
     check_end("runtime_cuda_begun");
 }
 
-/* The shim's streams: nothing is done before somebody waits for it, and what no wait orders is done in this order and in
-   that. */
+/* The shim's streams: nothing is done before somebody waits for it, and what no wait orders is done in this order and
+   in that. */
 static void test_streams(void)
 {
     const RtCudaDriver *d = &rt_cuda_shim;

@@ -300,8 +300,8 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
     arena_free(a);
 }
 
-/* Lists between spaces of their own, one of which only some edges are taken, a column, and paths over both, over reversed
-   edges and over no edge; a path whose nodes are edges. */
+/* Lists between spaces of their own, one of which only some edges are taken, a column, and paths over both, over
+   reversed edges and over no edge; a path whose nodes are edges. */
 static const char *const TYPED =
     "module m space a space b space c space ab : edges space ba : edges space some : edges space bc : edges space cb : "
     "edges "

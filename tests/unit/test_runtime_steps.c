@@ -61,7 +61,7 @@ static void add_rows(const RtArg *a, int64_t lo, int64_t hi)
         ((float *)a[2].p)[v] = 2 * ((const float *)a[0].p)[v] + ((const float *)a[1].p)[v];
 }
 
-/* ---- the model: sum_rows and add_rows ------------------------------------------------------------------------------ */
+/* ---- the model: sum_rows and add_rows ---------------------------------------------------------------------------- */
 
 static const char names[] = "forward";
 static const RtSpace spaces[] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}};
@@ -139,8 +139,7 @@ static void make_model(Model *m, bool chained)
                       .kernels = kernels};
 }
 
-/* ---- graphs
-   ----------------------------------------------------------------------------------------------------------- */
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 typedef struct World {
     RtGraph graph;

@@ -354,7 +354,8 @@ static void test_replay(void)
     rt_sim_topology_default(&t);
     t.levels[0].alpha_s = 0.5;
     t.levels[0].bytes_per_s = 1e9;
-    /* rank 0: 1, sends until 3, 10, 1, sends from 14 until 22, 1; rank 1: 1, receives until 3.5, 10, 3, until 22.5, 1 */
+    /* rank 0: 1, sends until 3, 10, 1, sends from 14 until 22, 1; rank 1: 1, receives until 3.5, 10, 3, until 22.5,
+       1 */
     CHECK(!rt_sim_replay(&p, &t, RT_SIM_BLOCKING, RT_SIM_FLAT, &r, &st));
     check(near(r.run_s, 23.5) && near(r.wait_s[1], 2 + 8) && near(r.wait_s[0], (10 + 8.5) / 2), "%.9g, %.9g", r.run_s,
           r.wait_s[1]);

@@ -1,6 +1,6 @@
-/* The pass `stack` against what it replaces: of 24 values of a node, of which each edge reads the one that its key says,
-   affine maps with a factor under a tanh, the parameters that the key says are chosen instead, through an end of the edges
-   and at nodes that have a key of their own; and gradients by all that takes part. Both must agree within the
+/* The pass `stack` against what it replaces: of 24 values of a node, of which each edge reads the one that its key
+   says, affine maps with a factor under a tanh, the parameters that the key says are chosen instead, through an end of
+   the edges and at nodes that have a key of their own; and gradients by all that takes part. Both must agree within the
    interpreter's bounds, and the kernels of both with the interpreter, also where keys lie outside. Pieces that are not
    the same computation stay: of another operation, of other columns, turned, or not 0 where a key lies outside. */
 #include "tests/unit/sides.h"

@@ -1,8 +1,8 @@
 /* Kernels with blocks, warps, shuffles, shared arrays and barriers. Three of tests/kernel, written by hand (SpMM with a
    warp for each row, edge softmax in one walk, a tiled product), give the bits of the kernels that the compiler makes
-   of the same program, in kir_run, in LLVM on each CPU variant that this machine has, in C, and in CUDA on a host; on graphs with empty
-   rows, self-loops, parallel edges, hubs of 3,000 edges, one node and no edge. What is broken in them is noticed: a
-   barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
+   of the same program, in kir_run, in LLVM on each CPU variant that this machine has, in C, and in CUDA on a host; on
+   graphs with empty rows, self-loops, parallel edges, hubs of 3,000 edges, one node and no edge. What is broken in them
+   is noticed: a barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
    Run: lesser if long */
 #include "codegen/jit.h"
 #include "codegen/serial.h"

@@ -1,5 +1,6 @@
-/* Data of a program with a schema: how many nodes each type has, and the edges of each relation that the data say. Types without
-   nodes, relations without edges, nodes that all edges lead to, and edges that stand twice are among them. */
+/* Data of a program with a schema: how many nodes each type has, and the edges of each relation that the data say.
+   Types without nodes, relations without edges, nodes that all edges lead to, and edges that stand twice are among
+   them. */
 #pragma once
 #include "ir/eval.h"
 #include "runtime/graph.h"
