@@ -205,7 +205,7 @@ static RtCode make_counting(RtAcross *a, RtDivided *d, int64_t first, RtStatus *
     return RT_OK;
 }
 
-/* Of a value that is read in two ways one is `image`, whose rows come first, the other's rows lie behind. */
+/* Finds the maps that are aside: under one of the two ways of each value, and under no way that is the first. */
 static RtCode choose_ways(const RtAcross *a, RtDivided *d, RtStatus *st)
 {
     for (int64_t i = 0; i < d->n_sent; i++) {
@@ -265,7 +265,8 @@ static RtCode total_ship(RtAcross *a, int64_t space, const int64_t *bounds, int6
     return code;
 }
 
-/* Rows of one value that travel together: to each process those of one way, then those of the other, which go `behind` rows farther. */
+/* One ship for a value that is read in two ways: to each process go the rows of `image`, then those of `other`, whose
+   places are `behind` rows farther. */
 static RtCode join_ways(RtAcross *a, RtDivided *d, RtSent *x, const RtShip *one, const RtShip *two, int64_t behind,
                         RtStatus *st)
 {
@@ -466,7 +467,8 @@ static RtCode make_images(RtAcross *a, RtDivided *d, int64_t map, int64_t owned,
     return code;
 }
 
-/* As of totals, but of distinct images; those that lie behind do so behind as many rows as any of the others has. */
+/* As send_total, of distinct images. Those under maps that are aside are counted from `behind` on, the most rows that
+   any other operand has. */
 static RtCode send_column(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     int64_t behind = d->n_rows;

@@ -45,8 +45,8 @@ typedef struct RtDivided {
     /* 0, 1, 2, ... as the images and as the ids of rows; biased as base is. NULL where the kernel reads neither */
     int32_t *counting;
     int64_t *ids;
-    /* Where a value is read in two ways, as h.src * h.dst: images under maps that are [n_maps] `aside` lie behind the others, and totals have
-       `behind`, n_rows, n_rows + 1, ..., for such maps. NULL: no value is read so */
+    /* Where a value is read in two ways, as h.src * h.dst: images under maps that are [n_maps] `aside` lie behind the
+       others, and totals have `behind`, n_rows, n_rows + 1, ..., for such maps. NULL: no value is read so */
     bool *aside;
     int32_t *behind;
     int64_t *results, n_results; /* buffers whose rows its iterations make */
