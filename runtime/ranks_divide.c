@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char what[] = "rows of other processes";
+static const char what[] = "rows of other processes", ways[] = "it reads rows of one value in more than two ways";
 
 RtCode rt_divided_take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st)
 {
@@ -134,14 +134,19 @@ static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st
 {
     RtSent *x = &d->sent[d->n_sent];
     for (int64_t i = 0; i < d->n_sent; i++) {
-        if (d->sent[i].buffer != t->buffer) continue;
-        return d->sent[i].image == t->image ? RT_OK : refuse(a, d->step, "it reads rows of one value in two ways", st);
+        RtSent *y = &d->sent[i];
+        if (y->buffer != t->buffer) continue;
+        if (y->image == t->image || y->other == t->image) return RT_OK;
+        if (y->other != RT_NO_OTHER) return refuse(a, d->step, ways, st);
+        y->other = t->image;
+        return RT_OK;
     }
     d->n_sent++;
     const RtBuffer *b = across_buffer(a, t->buffer);
     int64_t kind = b->kind == RT_BUF_TENSOR ? a->e->model->tensors[b->ref].kind : RT_PARAM;
     *x = (RtSent){.buffer = t->buffer,
                   .image = t->image,
+                  .other = RT_NO_OTHER,
                   .row_bytes = across_row_bytes(a, t->buffer),
                   .once = kind == RT_INPUT || kind == RT_HELD};
     return RT_OK;
@@ -161,7 +166,8 @@ static void share_sent(RtAcross *a, const RtDivided *d, RtSent *x)
     for (RtDivided *e = a->divided; e < d && !x->of; e++)
         for (int64_t k = 0; k < e->n_sent && !x->of; k++) {
             RtSent *y = &e->sent[k];
-            bool same = y->buffer == x->buffer && y->image == x->image && y->ship == x->ship && !y->of;
+            bool same = y->buffer == x->buffer && y->image == x->image && y->other == x->other && y->ship == x->ship &&
+                        !y->of;
             if (same && !is_written(a, e->step, d->step, x->buffer)) x->of = y;
         }
     if (x->of) x->of->last = d->step;
@@ -190,10 +196,41 @@ static RtCode make_counting(RtAcross *a, RtDivided *d, int64_t first, RtStatus *
     if (maps) RT_TRY(take(d, d->n_rows + 64, 4, &count, st));
     for (int64_t i = 0; maps && i < d->n_rows + 64; i++) count[i] = (int32_t)(d->first + i);
     if (maps) d->counting = (int32_t *)((uintptr_t)count - (uintptr_t)(4 * d->first));
+    bool behind = d->aside && !d->images;
+    if (behind) RT_TRY(take(d, d->n_rows + 64, 4, &d->behind, st));
+    for (int64_t i = 0; behind && i < d->n_rows + 64; i++) d->behind[i] = (int32_t)(d->first + d->n_rows + i);
+    if (behind) d->behind = (int32_t *)((uintptr_t)d->behind - (uintptr_t)(4 * d->first));
     if (ids) RT_TRY(take(d, d->n_rows + 64, 8, &d->ids, st));
     for (int64_t i = 0; ids && i < d->n_rows + 64; i++) d->ids[i] = first + i;
     if (ids) d->ids = (int64_t *)((uintptr_t)d->ids - (uintptr_t)(8 * d->first));
     return RT_OK;
+}
+
+/* Finds the maps that are aside: under one of the two ways of each value, and under no way that is the first. */
+static RtCode choose_ways(const RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        RtSent *x = &d->sent[i];
+        if (x->other == RT_NO_OTHER) continue;
+        if (!d->aside) RT_TRY(take(d, a->e->model->n_maps, sizeof *d->aside, &d->aside, st));
+        if (x->other < 0 || (x->image >= 0 && d->aside[x->image])) {
+            int64_t first = x->other;
+            x->other = x->image;
+            x->image = first;
+        }
+        d->aside[x->other] = true;
+    }
+    for (int64_t i = 0; d->aside && i < d->n_sent; i++) {
+        const RtSent *x = &d->sent[i];
+        if (x->other != RT_NO_OTHER && x->image >= 0 && d->aside[x->image]) return refuse(a, d->step, ways, st);
+    }
+    return RT_OK;
+}
+
+/* Rows of all processes before those of block i. */
+static int64_t rows_before(const RtBlocks *b, int64_t total, int64_t i)
+{
+    return i * b->rows < total ? i * b->rows : total;
 }
 
 /* Owned rows to whose block one process has them in: equal ones are made once. */
@@ -229,6 +266,69 @@ static RtCode total_ship(RtAcross *a, int64_t space, const int64_t *bounds, int6
     return code;
 }
 
+/* One ship for a value that is read in two ways: to each process go the rows of `image`, then those of `other`, whose
+   places are `behind` rows farther. */
+static RtCode join_ways(RtAcross *a, RtDivided *d, RtSent *x, const RtShip *one, const RtShip *two, int64_t behind,
+                        RtStatus *st)
+{
+    const RtShip *of[] = {one, two};
+    const int64_t maps[] = {x->image, x->other};
+    int64_t n_out = one->n_out + two->n_out, n_in = one->n_in + two->n_in, at[2] = {0}, from[2] = {0}, out = 0, in = 0;
+    RtShip *s;
+    x->joins = one;
+    for (RtDivided *e = a->divided; e < d; e++)
+        for (int64_t k = 0; k < e->n_sent; k++) {
+            const RtSent *y = &e->sent[k];
+            if (y->joins != one || y->image != x->image || y->other != x->other) continue;
+            x->ship = y->ship;
+            return RT_OK;
+        }
+    RT_TRY(take(d, 1, sizeof *s, &s, st));
+    RT_TRY(take(d, a->r->n, 8, &s->out_n, st));
+    RT_TRY(take(d, a->r->n, 8, &s->in_n, st));
+    RT_TRY(take(d, n_out, 8, &s->out, st));
+    RT_TRY(take(d, n_in, 8, &s->in, st));
+    for (int q = 0; q < a->r->n; q++)
+        for (int i = 0; i < 2; i++) {
+            const int32_t *image = d->images || maps[i] < 0 ? NULL : a->r->graph->maps[maps[i]].to;
+            for (int64_t k = 0; k < of[i]->out_n[q]; k++, from[i]++)
+                s->out[out++] = image ? image[of[i]->out[from[i]]] : of[i]->out[from[i]];
+            for (int64_t k = 0; k < of[i]->in_n[q]; k++) s->in[in++] = of[i]->in[at[i]++] + (i ? behind : 0);
+            s->out_n[q] += of[i]->out_n[q];
+            s->in_n[q] += of[i]->in_n[q];
+        }
+    s->n_out = n_out;
+    s->n_in = n_in;
+    s->n_own = one->n_own + two->n_own;
+    assert(out == n_out && in == n_in && s->n_own == s->out_n[a->r->rank]);
+    x->ship = s;
+    return RT_OK;
+}
+
+/* Which rows of an operand's value travel, and how the kernel calls them. */
+static RtCode send_total(RtAcross *a, RtDivided *d, RtSent *x, const RtShip *ship, RtStatus *st)
+{
+    const RtMapDef *maps = a->e->model->maps;
+    const int64_t ways_of[] = {x->image, x->other};
+    bool behind = d->aside && x->image >= 0 && d->aside[x->image];
+    sent_rows(x, ship, d->n_rows, d->first + (behind ? d->n_rows : 0));
+    for (int i = 0; i < 2; i++) {
+        if (ways_of[i] < 0) continue;
+        x->late |= !maps[ways_of[i]].sorted;
+        if (maps[ways_of[i]].partial) return refuse(a, d->step, "not every row has an image", st);
+    }
+    if (x->other != RT_NO_OTHER) {
+        x->n = 2 * d->n_rows;
+        return join_ways(a, d, x, ship, ship, d->n_rows, st);
+    }
+    if (x->image < 0) return RT_OK;
+    int64_t *images;
+    RT_TRY(take(d, ship->n_out, 8, &images, st));
+    for (int64_t k = 0; k < ship->n_out; k++) images[k] = a->r->graph->maps[x->image].to[ship->out[k]];
+    x->rows = images;
+    return RT_OK;
+}
+
 /* Blocks of rows are shared out, and owned rows go where one process has them. */
 static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
 {
@@ -244,9 +344,9 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
     d->n_units = b.n;
     d->from = d->bounds[r->rank];
     d->to = d->bounds[r->rank + 1];
-    int64_t end = d->to * b.rows < s->total ? d->to * b.rows : s->total;
-    d->first = d->from * b.rows < s->total ? d->from * b.rows : s->total;
-    d->n_rows = end > d->first ? end - d->first : 0;
+    d->first = rows_before(&b, s->total, d->from);
+    d->n_rows = rows_before(&b, s->total, d->to) - d->first;
+    if (d->aside && s->total > INT32_MAX / 2 - 64) return refuse(a, d->step, ways, st);
     const RtShip *ship;
     RT_TRY(total_ship(a, space, d->bounds, b.rows, &ship, st));
     if (ship->n_in != d->n_rows)
@@ -259,17 +359,7 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
         d->from = d->first = 0;
         assert(d->to * (1 + b.levels) <= rt_blocks(s->total, extent->block, extent->max).slots);
     }
-    for (int64_t i = 0; i < d->n_sent; i++) {
-        RtSent *x = &d->sent[i];
-        sent_rows(x, ship, d->n_rows, d->first);
-        if (x->image < 0) continue;
-        int64_t *images;
-        RT_TRY(take(d, ship->n_out, 8, &images, st));
-        for (int64_t k = 0; k < ship->n_out; k++) images[k] = r->graph->maps[x->image].to[ship->out[k]];
-        x->rows = images;
-        x->late = !a->e->model->maps[x->image].sorted;
-        if (a->e->model->maps[x->image].partial) return refuse(a, d->step, "not every row has an image", st);
-    }
+    for (int64_t i = 0; i < d->n_sent; i++) RT_TRY(send_total(a, d, &d->sent[i], ship, st));
     return make_counting(a, d, first, st);
 }
 
@@ -378,6 +468,27 @@ static RtCode make_images(RtAcross *a, RtDivided *d, int64_t map, int64_t owned,
     return code;
 }
 
+/* As send_total, of distinct images. Those under maps that are aside are counted from `behind` on, the most rows that
+   any other operand has. */
+static RtCode send_column(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    int64_t behind = d->n_rows;
+    for (int64_t m = 0; m < a->e->model->n_maps; m++)
+        if (d->aside && d->image_at[m] && !d->aside[m] && d->n_images[m] > behind) behind = d->n_images[m];
+    for (int64_t m = 0; m < a->e->model->n_maps; m++)
+        for (int64_t i = 0; d->aside && d->image_at[m] && d->aside[m] && i < d->n_rows; i++)
+            d->image_at[m][i] += (int32_t)behind;
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        RtSent *x = &d->sent[i];
+        const RtShip *ship = x->image < 0 ? &d->rows : &d->images[x->image];
+        sent_rows(x, ship, ship->n_in, d->aside && x->image >= 0 && d->aside[x->image] ? behind : 0);
+        if (x->other == RT_NO_OTHER) continue;
+        x->n = behind + d->images[x->other].n_in;
+        RT_TRY(join_ways(a, d, x, ship, &d->images[x->other], behind, st));
+    }
+    return RT_OK;
+}
+
 /* Rows are shared out, and owned elements go to whose row they are summed for. */
 static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
 {
@@ -388,6 +499,7 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
     const int32_t *to = r->graph->maps[step->under].to;
     int64_t n_rows = r->graph->spaces[step->over].count, n = 0;
     RtBlock scratch;
+    if (d->aside && s->total > INT32_MAX / 2) return refuse(a, d->step, ways, st);
     RT_TRY(rt_space_keys(r, m->maps[step->under].from, st));
     for (int q = 0; q <= r->n; q++) d->bounds[q] = n_rows * q / r->n;
     d->from = d->bounds[r->rank];
@@ -409,11 +521,11 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
     if (!code) code = order_elements(a, d, row_of, st);
     rt_block_free(&scratch);
     for (int64_t i = 0; i < d->n_sent && !code; i++) {
-        RtSent *x = &d->sent[i];
-        if (x->image >= 0 && !d->image_at[x->image]) code = make_images(a, d, x->image, s->owned, st);
-        const RtShip *ship = x->image < 0 ? &d->rows : &d->images[x->image];
-        sent_rows(x, ship, ship->n_in, 0);
+        const int64_t ways_of[] = {d->sent[i].image, d->sent[i].other};
+        for (int k = 0; k < 2 && !code; k++)
+            if (ways_of[k] >= 0 && !d->image_at[ways_of[k]]) code = make_images(a, d, ways_of[k], s->owned, st);
     }
+    if (!code) code = send_column(a, d, st);
     d->back = (RtShip){.out_n = d->rows.in_n,
                        .in_n = d->rows.out_n,
                        .n_out = d->rows.n_in,
@@ -433,7 +545,7 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
 static bool reads_image(const RtDivided *d, int64_t map)
 {
     for (int64_t i = 0; i < d->n_sent; i++)
-        if (d->sent[i].image == map) return true;
+        if (d->sent[i].image == map || d->sent[i].other == map) return true;
     return false;
 }
 
@@ -452,7 +564,7 @@ static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, boo
     switch (b->kind) {
     case RT_BUF_MAP_TO:
         *known = reads_image(d, b->ref);
-        return column && *known ? (void *)d->image_at[b->ref] : d->counting;
+        return column && *known ? (void *)d->image_at[b->ref] : d->aside && d->aside[b->ref] ? d->behind : d->counting;
     case RT_BUF_MAP_ALONG:
         *known = column && b->along == s->under && reads_image(d, b->ref);
         return *known ? d->image_at[b->ref] : NULL;
@@ -623,6 +735,7 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     RT_TRY(rt_alloc(&d->sent, s->n_touches, sizeof *d->sent, what, st));
     for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_is_sent(a, step, across_touch(a, step, i))) RT_TRY(add_sent(a, d, across_touch(a, step, i), st));
+    RT_TRY(choose_ways(a, d, st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
     for (int64_t i = 0; i < d->n_sent; i++) share_sent(a, d, &d->sent[i]);
     return check_args(a, d, st);

@@ -3,15 +3,19 @@
 #include "runtime/blocks.h"
 #include "runtime/ranks.h"
 
+enum { RT_NO_OTHER = -2 };
+
 /* Rows of a buffer that travel to the step that reads them. */
 typedef struct RtSent {
     int64_t buffer;
     int64_t image; /* it is read at the images of rows or elements under this map; -1: at them */
+    int64_t other; /* and under this one, whose rows lie behind the others; RT_NO_OTHER: in one way */
     int64_t row_bytes;
     bool once;        /* it is the same in each run of a bound program */
     bool there;       /* and has been sent */
     int64_t n, first; /* rows that it has here, and what kernels call the first one */
     const RtShip *ship;
+    const RtShip *joins; /* of a value that is read in two ways: the ship of the first, `ship` brings both */
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
     struct RtSent *of;   /* the same rows of the same value, which an earlier step was sent; or NULL */
     int64_t last;        /* step that reads it */
@@ -43,6 +47,10 @@ typedef struct RtDivided {
     /* 0, 1, 2, ... as the images and as the ids of rows; biased as base is. NULL where the kernel reads neither */
     int32_t *counting;
     int64_t *ids;
+    /* Where a value is read in two ways, as h.src * h.dst: images under maps that are [n_maps] `aside` lie behind the
+       others, and totals have `behind`, n_rows, n_rows + 1, ..., for such maps. NULL: no value is read so */
+    bool *aside;
+    int32_t *behind;
     int64_t *results, n_results; /* buffers whose rows its iterations make */
     /* column sums: values of elements that the step makes as well, for those that it received, and sends to their
        owners. Their `of` is the operand in whose place the kernel makes them, or NULL */

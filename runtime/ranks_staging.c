@@ -70,7 +70,7 @@ static void stage(const RtAcross *a, int64_t buffer)
 /* What stands for a map of rows from d->first on is called by the address of row 0. */
 static const void *start_of(const RtDivided *d, const void *table)
 {
-    int64_t before = table == d->counting ? 4 * d->first : table == d->ids ? 8 * d->first : 0;
+    int64_t before = table == d->counting || table == d->behind ? 4 * d->first : table == d->ids ? 8 * d->first : 0;
     return (const void *)((uintptr_t)table + (uintptr_t)before);
 }
 
@@ -98,9 +98,9 @@ static RtCode place_divided(RtAcross *a, RtDivided *d, RtStatus *st)
         if (!x->of) x->there_at = place(&s->there_bytes, rt_sent_bytes(x));
     }
     for (int64_t i = 0; i < d->n_results; i++) stage(a, d->results[i]);
-    RT_TRY(rt_grow(&s->tables, s->n_tables + 4 + n_maps, sizeof *s->tables, what, st));
-    const void *const tables[] = {d->counting, d->ids, d->row_starts, d->elements};
-    for (int i = 0; i < 4; i++) place_table(s, d, tables[i]);
+    RT_TRY(rt_grow(&s->tables, s->n_tables + 5 + n_maps, sizeof *s->tables, what, st));
+    const void *const tables[] = {d->counting, d->behind, d->ids, d->row_starts, d->elements};
+    for (int i = 0; i < 5; i++) place_table(s, d, tables[i]);
     for (int64_t m = 0; d->image_at && m < n_maps; m++) place_table(s, d, d->image_at[m]);
     return RT_OK;
 }

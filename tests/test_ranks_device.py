@@ -20,8 +20,9 @@ box = Sandbox(sys.argv[1], "ranks_device")
 NCCL = box.path("libnccl.so.2")
 ONE = {}  # what one process makes, by model
 
-# Sums over all nodes that merge blocks and that do not (maxima), for each relation, with values of pairs that come back
-# to their owners; parameters with a row for each node, sums over edges by both ends, random numbers.
+# Sums over all nodes that merge blocks and that do not (maxima), over all edges of a value at both ends, for each
+# relation, with values of pairs that come back to their owners; parameters with a row for each node, sums over edges by
+# both ends, random numbers.
 MIXED = """model net(x: node[F], edge_type: edge index[R]) -> node[C] {
   param E: node[O] = normal(0, 0.1)
   param W: [R, O, P] = glorot
@@ -29,7 +30,7 @@ MIXED = """model net(x: node[F], edge_type: edge index[R]) -> node[C] {
   l = linear(O = C)
   h = tanh(k(dropout(x, 0.2)) + E)
   z = sum(relu(dot(mean_in(h.src, by = edge_type), W, O)), R)
-  return l(z + max_all(z) + mean_out(z.dst))
+  return l(z + max_all(z) + mean_out(z.dst)) + sum(mean_all(h.src * h.dst), O)
 }
 """
 LAYERS = """model net(x: node[F]) -> node[C] {
