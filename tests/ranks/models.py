@@ -36,7 +36,8 @@ MODELS = {
     # a total of edges reads nodes' values by way of their sources, which peers may own
     "far_totals": ("x: node[F], w: edge[K]", "param u: [K] = glorot\n  a = gcn(O = 4)\n  l = linear(O = C)\n  h = tanh(a(x))\n"
                                              "  return l(h + mean_all(tanh(h.src * sum(w * u, K))))", "data.x, data.w", "K=3"),
-    # sums for rows that every process has read a value at both ends of an edge, and another at targets alone; totals of edges, which metrics make, read one at both
+    # sums for rows that every process has read a value at both ends of an edge, and another at targets alone; totals of
+    # edges, which metrics make, read one at both
     "both_ends": ("x: node[F], edge_type: edge index[R]",
                   "param E: [R, O] = glorot\n  h = tanh(linear(x, O = O))\n  g = tanh(linear(x, O = O))\n"
                   "  s = sum(h.src * h.dst * g.dst * E[edge_type], O)\n"
