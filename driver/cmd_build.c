@@ -432,6 +432,8 @@ static bool compile(Build *b, const char *path, const Form *const *forms_asked, 
         if (!spares_inputs(b, forms_asked[i])) return false;
     if (b->elaborated) b->elaborated = ir_without_tests(b->s->arena, b->elaborated);
     if (b->elaborated && !b->ctx.disabled[PASS_pairs]) pipeline_pairs(b->s, b->elaborated, &b->ctx);
+    b->budget.pairs = b->ctx.pairs;
+    b->budget.n_pairs = b->ctx.n_pairs;
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     const struct ScheduleText *schedule = b->ctx.schedule;
     if (b->for_gpus) b->ctx.schedule = NULL;

@@ -47,19 +47,21 @@ typedef void PassPrint(const void *program, StrBuf *out);
    it. It prints only if it wants to: print(program, out). */
 typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program);
 
-/* Planned memory that a function may use, on a graph of so many nodes, edges and graphs of a batch; rows: [n_rows] of
-   single spaces, -1: as the others say; NULL: none. */
-typedef struct PassBudget {
-    int64_t bytes, nodes, edges, graphs;
-    const int64_t *rows;
-    uint32_t n_rows;
-} PassBudget;
-
 /* How many pairs of a row and a key the data have: of their edges, whose keys an integer input says. */
 typedef struct PassPairs {
     const char *input;
     double edges, src_rows, dst_rows, src_pairs, dst_pairs;
 } PassPairs;
+
+/* Planned memory that a function may use, on a graph of so many nodes, edges and graphs of a batch; rows: [n_rows] of
+   single spaces, -1: as the others say; NULL: none; pairs: [n_pairs] of inputs whose pairs were counted. */
+typedef struct PassBudget {
+    int64_t bytes, nodes, edges, graphs;
+    const int64_t *rows;
+    uint32_t n_rows;
+    const PassPairs *pairs;
+    uint32_t n_pairs;
+} PassBudget;
 
 struct Machine; /* passes/context/machine.h */
 

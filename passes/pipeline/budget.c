@@ -11,6 +11,7 @@
 #include "runtime/blocks.h"
 #include "runtime/pack.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_CHOICES = 12, MAX_TRIALS = 400, MAX_ROUNDS = 8 };
 
@@ -54,6 +55,18 @@ static int64_t elements_of(const IrModule *m, const PassBudget *b, IrId space)
     return b->graphs;
 }
 
+/* Pairs of a row and a key of so many edges: as many as were counted, else no more than there can be. */
+static int64_t pairs_of(const IrModule *m, const PassBudget *b, const IrGraph *g, int64_t edges)
+{
+    const IrGraph *base = &m->graphs.data[g->base];
+    int64_t n = times(budget_rows(m, b, g->src_space), budget_rows(m, b, g->dst_space));
+    for (uint32_t i = 0; i < m->tensors.n && base->kind == IR_GRAPH_DATA; i++)
+        for (uint32_t k = 0; k < b->n_pairs && m->tensors.data[i].is_map && m->tensors.data[i].map == g->of; k++)
+            if (!strcmp(b->pairs[k].input, m->tensors.data[i].name))
+                n = (int64_t)(g->batch == base->dst ? b->pairs[k].dst_pairs : b->pairs[k].src_pairs);
+    return n < edges ? n : edges;
+}
+
 /* At most so many: loops may be there already, elements of a matrix may be zero. */
 int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
 {
@@ -73,7 +86,8 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     if (ir_graph_is_of_targets(g->kind)) return times(base, budget_rows(m, b, g->src_space));
     if (ir_graph_is_pairs(g->kind)) /* no more than all pairs */
         return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
-    if (g->kind == IR_GRAPH_SELECT || g->kind == IR_GRAPH_KEYED) return base;
+    if (g->kind == IR_GRAPH_SELECT) return base;
+    if (g->kind == IR_GRAPH_KEYED) return pairs_of(m, b, g, base);
     if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
     if (g->kind == IR_GRAPH_ROUTED)
         return plus(times(base, g->n_edges), g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);

@@ -5,18 +5,24 @@
 #include "tests/unit/check.h"
 #include <string.h>
 
-/* Nodes, edges and twice those with loops, nonzeros of x, and a value that stays. */
+/* Nodes, edges and twice those with loops, pairs of targets and keys, nonzeros of x, and a value that stays. */
 static const char text[] =
-    "module m\ndim F = 64\nspace node\nspace edge : edges\nspace more : edges\nspace most : edges\nspace col : dim F\n"
-    "space z\nmap edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
+    "module m\ndim F = 64\ndim R = 4\nspace node\nspace edge : edges\nspace more : edges\nspace most : edges\nspace "
+    "col : dim F\n"
+    "space z\nspace key : dim R\nspace pair : edges\nmap edge.src : edge -> node\nmap edge.dst : edge -> node "
+    "sorted\nmap node.all : node -> unit\n"
     "map more.src : more -> node\nmap more.dst : more -> node sorted\nmap more.orig : more -> edge partial inverse "
     "more.image\n"
     "map more.image : edge -> more partial inverse more.orig\nmap most.src : most -> node\nmap most.dst : most -> node "
     "sorted\n"
     "map most.orig : most -> more partial inverse most.image\nmap most.image : more -> most partial inverse most.orig\n"
-    "map z.row : z -> node sorted\nmap z.col : z -> col\ngraph g : data edge(edge.src, edge.dst)\n"
+    "map z.row : z -> node sorted\nmap z.col : z -> col\n"
+    "map edge.kind : edge -> key partial\nmap pair.row : pair -> node\nmap pair.key : pair -> key sorted\n"
+    "map edge.pair : edge -> pair partial\ngraph g : data edge(edge.src, edge.dst)\n"
     "graph h : self_loops(g, add) more(more.src, more.dst) orig more.orig image more.image\n"
     "graph i : self_loops(h, add) most(most.src, most.dst) orig most.orig image most.image\n"
+    "graph p : keyed(g, 0.5) pair(pair.row, pair.key) by edge.dst of edge.kind image edge.pair\n"
+    "tensor kind : input edge[] i64 bound 4 map edge.kind\n"
     "tensor x : input node[F] f32\ntensor xz : input z[] f32 nonzeros x(z.row, z.col)\ntensor k : held node[F] f32\n"
     "sites 1\n"
     "func setup.k(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  return k = %1 -> @k\n}\n"
@@ -52,6 +58,12 @@ static void test_rows(void)
                    many = {.nodes = INT64_MAX / 2, .edges = INT64_MAX / 2, .graphs = 1};
         CHECK(budget_rows(m, &few, most) == 50 && budget_rows(m, &few, z) == 640);
         CHECK(budget_rows(m, &many, most) == INT64_MAX && budget_rows(m, &many, z) == INT64_MAX);
+        IrId pair = space_of(m, "pair");
+        const PassPairs counted = {.input = "kind", .edges = 30, .src_pairs = 21, .dst_pairs = 17};
+        PassBudget sparse = {.nodes = 5, .edges = 30, .graphs = 1}, known = few;
+        known.pairs = &counted, known.n_pairs = 1;
+        CHECK(budget_rows(m, &few, pair) == 30 && budget_rows(m, &sparse, pair) == 20);
+        CHECK(budget_rows(m, &known, pair) == 17 && budget_rows(m, &many, pair) == INT64_MAX / 2);
     }
     check_end("rows that 64 bits cannot count are as many as can be");
     arena_free(a);
