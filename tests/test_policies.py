@@ -164,9 +164,9 @@ def test_adjoint():
                        (not losses[0] and "the loss is 0"))
 
 
-# Scores sum to <A W, B V>, which is the gradient of s as well. %s keeps sums of neighbours from being computed before the
-# run, so that such sums travel forward, and gradients backward: dropout is linear; relu is homogeneous, which is enough,
-# and the same in each epoch.
+# Scores sum to <A W, B V>, which is the gradient of s as well. %s keeps sums of neighbours from being computed before
+# the run, so that such sums travel forward, and gradients backward: dropout is linear; relu is homogeneous, which is
+# enough, and the same in each epoch.
 BILINEAR = """model net(x: node[F]) -> node[O] {
   param W, V: [F, O] = uniform(0.5, 1.5)
   param s: [] = 1
