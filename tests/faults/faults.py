@@ -398,6 +398,8 @@ FAULTS = [
     ("runtime/ranks_reach.c", "(to[e] >= owned) & (!of", "(to[e] > owned) & (!of", "ranks"),
     ("runtime/ranks_overlap.c", "if (t->at == RT_AT_ELEMENT && !m->maps[s->under].sorted) return true;", "", "ranks"),
     ("runtime/ranks_divide.c", "        x->late |= !maps[ways_of[i]].sorted;\n", "", "ranks"),
+    ("runtime/ranks_divide.c", "if (x->other < 0 || (x->image >= 0 && d->aside[x->image])) {", "if (x->other < 0) {", "ranks"),
+    ("runtime/ranks_divide.c", "d->first + (behind ? d->n_rows : 0)", "d->first", "ranks"),
     ("runtime/ranks_divide.c", "d->image_at[m][i] += (int32_t)behind;", "d->image_at[m][i] += (int32_t)behind - 1;", "ranks"),
     ("runtime/ranks_overlap.c", "if (a->divided[i].step == step && !a->divided[i].own) return sends(&a->divided[i], buffer);", "if (a->divided[i].step == step) return sends(&a->divided[i], buffer);", "ranks"),
     ("runtime/peers_message.c", "int64_t k = from / m->row_bytes, skip = from % m->row_bytes;", "int64_t k = from / m->row_bytes, skip = 0;", "peers"),

@@ -36,14 +36,17 @@ MODELS = {
     # a total of edges reads nodes' values by way of their sources, which peers may own
     "far_totals": ("x: node[F], w: edge[K]", "param u: [K] = glorot\n  a = gcn(O = 4)\n  l = linear(O = C)\n  h = tanh(a(x))\n"
                                              "  return l(h + mean_all(tanh(h.src * sum(w * u, K))))", "data.x, data.w", "K=3"),
-    # sums for rows that every process has read a value at both ends of an edge, and another at targets alone; totals of
-    # edges, which metrics make, read one at both
+    # sums for rows that every process has read a value at both ends of an edge, and another at targets alone
     "both_ends": ("x: node[F], edge_type: edge index[R]",
                   "param E: [R, O] = glorot\n  h = tanh(linear(x, O = O))\n  g = tanh(linear(x, O = O))\n"
                   "  s = sum(h.src * h.dst * g.dst * E[edge_type], O)\n"
                   "  return linear(sum_in(sigmoid(s) * h.src), O = C)",
                   "data.x, data.edge_type", "R=20,O=8"),
-    "far_ends": ("x: node[F]", "k = linear(O = 4)\n  l = linear(O = C)\n  h = tanh(k(x))\n  return l(h + mean_all(tanh(h.src * h.dst)))", "data.x", ""),
+    # the same of totals over all edges: a value at both ends beside another at targets alone, and two values of
+    # which kernels meet the ends in different orders
+    "far_ends": ("x: node[F]", "k = linear(O = 4)\n  l = linear(O = 4)\n  h = tanh(k(x))\n  g = tanh(l(x))\n"
+                               "  r = h + mean_all(tanh(tanh(h.src - h.dst) + g.dst))\n  s = tanh(linear(r, O = 4))\n"
+                               "  return linear(r + mean_all(tanh(r.src - r.dst) * exp(s.dst - s.src)), O = C)", "data.x", ""),
     # keyed by a column of relations: gradients are sums for rows that every process has
     "relations": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
                                                           "  return l(relu(sum(dot(mean_in(x.src, by = edge_type), W, F), R)))",
