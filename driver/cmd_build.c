@@ -295,7 +295,7 @@ static bool read_budget(Build *b)
     b->budget.graphs = s->n_graphs;
     b->ctx.budget = &b->budget;
     if (is_typed(b->elaborated)) return read_rows(b);
-    if (s->n_nodes && s->n_edges) return true;
+    if (s->n_nodes && s->n_edges >= 0) return true;
     Diag *it = diag_error(&s->diags, E0612, (Span){0},
                           "`--memory-budget` wants to know how many nodes and edges there are");
     diag_help(&s->diags, it, "give --data DIR with edge_index.npy and x.npy or meta.json");

@@ -10,7 +10,7 @@ typedef struct Session {
     Diags diags;
     Options opt;
     bool printed_json;                  /* on standard output: no list of diagnostics belongs behind it */
-    int64_t n_nodes, n_edges, n_graphs; /* of --data; 0: not known */
+    int64_t n_nodes, n_edges, n_graphs; /* of --data; no nodes, and -1 edges: not known */
     VEC(struct FileId {
         dev_t device;
         ino_t inode;

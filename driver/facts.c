@@ -248,7 +248,7 @@ bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
     else add_npz_files(&f);
     bound_types(&f);
     if (f.meta.nodes) s->n_nodes = f.meta.nodes;
-    if (f.meta.edges && !s->n_edges) s->n_edges = f.meta.edges;
+    if (f.meta.edges && s->n_edges < 0) s->n_edges = f.meta.edges;
     s->n_graphs = f.meta.graphs ? f.meta.graphs : 1;
     fo->facts = f.facts.data;
     fo->n_facts = f.facts.n;

@@ -1,7 +1,7 @@
-/* How many pairs of a row and a key the data of --data have, for the pass `pairs`: of their edges, whose keys an
-   integer input says. Counts what lies in .npy files of a directory, by a bit for each row and key; of the rest, and of
-   what takes too many bits, the pass expects a usual number. The runtime checks what the files hold when it loads
-   them. */
+/* How many pairs of a row and a key the data of --data have, for the pass `pairs` and for memory budgets: of their
+   edges, whose keys an integer input says. Counts what lies in .npy files of a directory, by a bit for each row and
+   key; of the rest, and of what takes too many bits, a usual number is expected, or the most there can be. The runtime
+   checks what the files hold when it loads them. */
 #include "driver/npy.h"
 #include "driver/pipeline.h"
 #include <string.h>

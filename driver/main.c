@@ -196,7 +196,7 @@ static int finish(Session *s, int code)
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
-    Session s = {.command = argc > 1 ? argv[1] : "", .arena = arena_new()};
+    Session s = {.command = argc > 1 ? argv[1] : "", .arena = arena_new(), .n_edges = -1};
     s.diags.arena = s.arena;
     int code = finish(&s, run_command(&s, argc, argv));
     arena_free(s.arena);

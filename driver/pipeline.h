@@ -10,7 +10,7 @@ bool pipeline_context(Session *s, PassContext *ctx);
 bool pipeline_machine(Session *s, const char *what, PassContext *ctx);
 /* The module of a .gnn or .gir file, before any pass. NULL with diagnostics. */
 IrModule *pipeline_load(Session *s, const char *path);
-/* Counts the pairs of rows and keys that the data of --data have, for the pass `pairs`. */
+/* Counts the pairs of rows and keys that the data of --data have, for the pass `pairs` and for memory budgets. */
 void pipeline_pairs(Session *s, const IrModule *m, PassContext *ctx);
 /* --time: one line per pass run. */
 void pipeline_print_times(const PassContext *ctx, FILE *out);

@@ -65,6 +65,22 @@ box.report("it_needs_what_was_said", needs != smallest and (needs, smallest))
 r = box.run(*BUILD, box.path("roomy"), "--memory-budget", "1G")
 box.report("a_large_budget_changes_nothing", r.rc or least_of(box.path("roomy"), "bench") != least)
 
+# Pairs of nodes and kinds of edges are fewer than edges, and than nodes times kinds: a budget counts those of the data.
+g = np.random.default_rng(5)
+ends = g.integers(0, 20, (2, 4000))
+toy.store(box.path("kinds"), {"edge_index": ends, "edge_type": ends[0] % 4, "x": g.standard_normal((20, 16)).astype("<f4")})
+box.write("kinds.gnn", "model kinds(x: node[F], edge_type: edge index[R]) -> node[16] = rgat(x, edge_type, R = 16, H = 2, D = 8)\n")
+KINDS = [box.gnnc, "build", "kinds.gnn", "--data", "kinds", "--cpu=generic", "--quick", "-o", box.path("pairs")]
+smallest = max(int(n) for n in re.findall(r"--memory-budget=(\d+)", box.run(*KINDS, "--memory-budget", "1").err))
+box.must(*KINDS, "--memory-budget", smallest)
+r = box.run(box.path("pairs"), "bench", "--data", "kinds", "--iters", "1", "--memory-budget", smallest - 1)
+box.report("pairs_are_counted", ("needs at least %d" % smallest) not in r.err and (smallest, r.err))
+
+# A folder without edges says how many there are, too.
+toy.store(box.path("alone"), {"edge_index": np.zeros((2, 0), "<i8"), "x": np.ones((5, 8), "<f4")})
+r = box.run(box.gnnc, "build", "attend.gnn", "--data", "alone", "--cpu=generic", "--quick", "-o", box.path("alone.exe"), "--memory-budget", "1M")
+box.report("no_edges_are_a_number_of_edges", r.rc and r.err)
+
 # ---- nothing of edges times features ------------------------------------------------------------------------------
 
 box.must(box.gnnc, "data", "generate", "dense", "--nodes", 60, "--edges", 6000, "--features", 8, "--classes", 3)

@@ -172,6 +172,7 @@ FAULTS = [
     ("driver/data_generate.c", "*src >= n || *dst >= n", "*src >= n && *dst >= n", "bad_commands"),
     ("driver/partition_parts.c", "if (from != to) *ids[to]++ = (int32_t)e;", "if (from < to) *ids[to]++ = (int32_t)e;", "partition"),
     ("driver/partition_parts.c", "qsort(halo, (size_t)p->halo, sizeof *halo, ascending);", "(void)ascending;", "partition"),
+    ("driver/cmd_build.c", "    b->budget.n_pairs = b->ctx.n_pairs;", "    b->budget.n_pairs = 0;", "memory"),
     ("driver/partition_parts.c", "s->parts[s->owner[ends[k]]].sent++;", "p->sent++;", "partition"),
     ("driver/partition_methods.c", "2 * before + weight >= 2 *", "2 * before >= 2 *", "partition"),
     ("driver/partition_methods.c", "end < v + align; end++", "end < v + 1; end++", "partition"),
