@@ -297,8 +297,11 @@ def memory(b, a):
     nodes, edges = int(169343 * a.share), int(1166243 * a.share)
     data = generated(b, "arxiv", nodes, edges, 128, 40)
     rows, method = [], "metis" if have_metis(b) else "ldg"
-    for name in ("gcn", "sage"):
-        program = b.build(name + "64", two_layers(name, 64), data)
+    for name, layer, width, deep in (("gcn", "gcn", 64, False), ("sage", "sage", 64, False), ("gcn, 3 layers of 256", "gcn", 256, True)):
+        text = two_layers(layer, width)
+        if deep:
+            text = text.replace("  b = ", "  m = %s(O = %d)\n  b = " % (layer, width)).replace("b(relu(a(x)))", "b(relu(m(relu(a(x)))))")
+        program, apart = [b.build("%s%d%s" % (layer, width, "".join(more)), text, data, *more) for more in ((), ("--sums-apart",))]
         whole = None
         for k in (1, 2, 4, 8):
             if k == 1:
@@ -307,11 +310,12 @@ def memory(b, a):
                 parts, says = b.parts(data, k, method)
                 halo = says["halo_most"]
                 most = max(r["owned"] + r["halo"] for r in says["ranks"])
-            for sums in ("exact", "local") if k > 1 else ("exact",):
-                more = ["--sums", sums] if k > 1 else []
-                plan = planned(b, program, parts, *more)
+            for sums in ("exact", "local", "local, sar") if k > 1 else ("exact",):
+                more = ["--sums", sums.split(",")[0]] if k > 1 else []
+                more += ["--policy", "sar"] if "sar" in sums else []
+                plan = planned(b, apart if "sar" in sums else program, parts, *more)
                 extra = ["--ranks", k, "--deadline", 300] + more if k > 1 else []
-                measured, rc = peaks([program, "train", "--data", parts, "--epochs", 2, "--threads", 1, "--blas", "off"] + extra)
+                measured, rc = peaks([apart if "sar" in sums else program, "train", "--data", parts, "--epochs", 2, "--threads", 1, "--blas", "off"] + extra)
                 if rc:
                     rows.append([name, k, sums, "exit code %d" % rc] + [""] * 6)
                     continue

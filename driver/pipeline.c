@@ -48,6 +48,7 @@ bool pipeline_context(Session *s, PassContext *ctx)
     if (!set_verify(s, ctx) || !pipeline_machine(s, opt_value(&s->opt, OPT_MACHINE, NULL), ctx) || !set_store(s, ctx))
         return false;
     if (opt_has(&s->opt, OPT_RUN) && !pass_option_run(ctx, opt_value(&s->opt, OPT_RUN, ""))) return false;
+    ctx->sums_apart = opt_has(&s->opt, OPT_APART);
     return !opt_has(&s->opt, OPT_DISABLE) || pass_option_disable(ctx, opt_value(&s->opt, OPT_DISABLE, ""));
 }
 

@@ -191,6 +191,7 @@ static void print_work(const HostPlan *p, const PlanStep *s, StrBuf *out)
         if (x->image != IR_NONE) strbuf_printf(out, "%s of ", m->maps.data[x->image].name);
         strbuf_puts(out, places[x->at]);
         if (x->how == PLAN_LINEAR) strbuf_puts(out, " linearly");
+        if (x->how == PLAN_ALONE) strbuf_puts(out, " alone");
     }
     strbuf_puts(out, "\n");
 }

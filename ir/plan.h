@@ -158,7 +158,8 @@ typedef enum {
 typedef enum {
     PLAN_READS,
     PLAN_WRITES,
-    /* writes sums, and the sums of some elements and of all others make those of all: where processes sum their own */
+    /* writes sums, or multiples of sums by numbers of the row, and what comes of some elements and of all others makes
+       what comes of all: where processes sum their own, or elements by parts */
     PLAN_ADDS,
     PLAN_MULTIPLIES,
     PLAN_RAISES,
@@ -169,6 +170,7 @@ typedef enum {
     PLAN_ANYHOW, /* anything; so is all of other steps */
     PLAN_LINEAR, /* read at images: each sum is homogeneous and linear in all that it reads so; written: the value is */
     PLAN_WITHOUT, /* written: the value does not depend on them; read at the row: by such values alone */
+    PLAN_ALONE,   /* written: nor on elements, but its own where it is one */
 } PlanHow;
 typedef struct PlanTouch {
     uint32_t buffer;

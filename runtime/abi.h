@@ -39,7 +39,7 @@ enum { RT_STEP_KERNEL, RT_STEP_PRODUCT };                                   /* =
 enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART };                    /* = PlanWork */
 enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };                               /* = PlanAt */
 enum { RT_READS, RT_WRITES, RT_ADDS, RT_MULTIPLIES, RT_RAISES, RT_LOWERS }; /* = PlanAccess */
-enum { RT_ANYHOW, RT_LINEAR, RT_WITHOUT };                                  /* = PlanHow */
+enum { RT_ANYHOW, RT_LINEAR, RT_WITHOUT, RT_ALONE };                        /* = PlanHow */
 /* = PlanSetKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64, RT_K_F16, RT_K_BF16 }; /* = KirBase */

@@ -206,7 +206,7 @@ static const RtChainDef *chain_of(const RtModel *m, const RtProgram *p, int64_t 
 RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *bytes,
                       RtStatus *st)
 {
-    RT_TRY(rt_exec_slots(m, p, g, places, st));
+    RT_TRY(rt_exec_slots(m, p, g, NULL, places, st));
     *bytes = 0;
     for (int64_t i = 0; i < p->n_buffers; i++) {
         const RtBuffer *b = buffer(m, p, i);

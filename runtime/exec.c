@@ -45,15 +45,14 @@ static RtCode overflows(const RtModel *m, const RtProgram *p, RtStatus *st)
                    "the planned memory overflows 64 bits");
 }
 
-RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, RtStatus *st)
+RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, const int64_t *rows, RtPack *places,
+                     RtStatus *st)
 {
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
-        int64_t bytes;
+        int64_t bytes, n = rows && rows[i] >= 0 ? rows[i] : rt_count_value(g, &s->rows, RT_READ);
         assert(s->first <= s->last);
-        if (!rt_mul(rt_count_value(g, &s->rows, RT_READ), s->row_bytes, &bytes) ||
-            !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes))
-            return overflows(m, p, st);
+        if (!rt_mul(n, s->row_bytes, &bytes) || !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes)) return overflows(m, p, st);
         int64_t used = bytes - (RT_PACK_ALIGN - 1);
         places[i] = (RtPack){
             .bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last, .used = used};
@@ -101,11 +100,11 @@ RtCode rt_exec_rooms(const RtModel *m, const RtProgram *p, const RtGraph *g, RtP
 }
 
 /* Packs the program's slots; places has room for them. */
-static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *total,
-                          RtStatus *st)
+static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, const int64_t *rows, RtPack *places,
+                          int64_t *total, RtStatus *st)
 {
     RtPackRoom *rooms;
-    RT_TRY(rt_exec_slots(m, p, g, places, st));
+    RT_TRY(rt_exec_slots(m, p, g, rows, places, st));
     RT_TRY(rt_exec_rooms(m, p, g, &rooms, st));
     *total = rt_pack(places, p->n_slots, rooms, p->n_results);
     free(rooms);
@@ -117,7 +116,7 @@ RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64
     const RtProgram *p = &m->programs[program];
     RtPack *places;
     RT_TRY(rt_alloc(&places, p->n_slots, sizeof *places, "a plan", st));
-    RtCode code = place_slots(m, p, g, places, bytes, st);
+    RtCode code = place_slots(m, p, g, NULL, places, bytes, st);
     free(places);
     return code;
 }
@@ -481,11 +480,15 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     RT_TRY(rt_alloc(&e->cotangents, e->n_cotangents, sizeof *e->cotangents, "a context", st));
     RT_TRY(rt_alloc(&e->buffers, p->n_buffers, sizeof *e->buffers, "a context", st));
     RT_TRY(rt_alloc(&e->places, p->n_slots + p->n_buffers, sizeof *e->places, "a context", st));
+    const RtAcrossOps *across = e->options.ranks ? e->options.ranks->across : NULL;
+    if (across) RT_TRY(across->make(e, &e->across, st));
     if (e->options.device || e->options.on_device)
         RT_TRY(rt_cuda_places(e->model, p, e->graph, e->places, &e->arena_bytes, st));
-    else RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
+    else
+        RT_TRY(place_slots(e->model, p, e->graph, across ? across->slots(e->across) : NULL, e->places, &e->arena_bytes,
+                           st));
     RT_TRY(take_arena(e, st));
-    if (e->options.ranks) RT_TRY(e->options.ranks->across->make(e, &e->across, st));
+    if (across) RT_TRY(across->place(e->across, st));
     return make_steps(e, st);
 }
 

@@ -153,8 +153,10 @@ const RtChainDef *rt_step_chain(const RtExec *e, int64_t step);
 void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi);
 /* An RtWeight of a step: rows, and elements of them, that it has to do before iteration i. */
 RtWeight rt_step_weight;
-/* Bytes and lives of a program's slots for a graph; places has room for them. */
-RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, RtStatus *st);
+/* Bytes and lives of a program's slots for a graph; places has room for them. rows: [n_slots] that each
+   holds; NULL, or -1: as its count says. */
+RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, const int64_t *rows, RtPack *places,
+                     RtStatus *st);
 /* [n_results] the memory of results that update no tensor, where slots may lie; the caller frees it. */
 RtCode rt_exec_rooms(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPackRoom **rooms, RtStatus *st);
 /* The kernel for this CPU, or for a lesser one; NULL: none. */

@@ -815,6 +815,7 @@ void rt_ranks_free(RtRanks *r)
         free(t);
     }
     rt_reach_free(r);
+    rt_shards_free(r);
     rt_block_free(&r->room);
     rt_block_free(&r->operands);
     free(r->spaces);

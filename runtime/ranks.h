@@ -88,6 +88,7 @@ RtCode rt_policy_parse(const char *text, RtPolicy *p, RtStatus *st);
 
 struct RtTotalShip;
 struct RtReach;
+struct RtShards;
 typedef struct RtRanks {
     RtPeers *peers;
     int rank, n;
@@ -102,6 +103,7 @@ typedef struct RtRanks {
     RtSharedRows weights;       /* of tensors with a row for each node or graph */
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
     struct RtReach *reached;    /* likewise, by maps (ranks_reach.c) */
+    struct RtShards *shards;    /* likewise (ranks_rounds.c) */
     int next_site;              /* of peers */
     bool local_sums;            /* --sums=local; else sums have the bits of one process */
     RtPolicy policy;            /* of the program train_step */
@@ -127,6 +129,8 @@ void rt_ranks_free(RtRanks *r);
 RtCode rt_space_keys(RtRanks *r, int64_t space, RtStatus *st);
 int64_t rt_reach_bytes(const RtRanks *r);
 void rt_reach_free(RtRanks *r);
+int64_t rt_shards_bytes(const RtRanks *r);
+void rt_shards_free(RtRanks *r);
 
 /* Rows that travel between processes each time, from one array to another. */
 typedef struct RtShip {
@@ -239,6 +243,11 @@ int64_t rt_ranks_bytes(const RtRanks *r);
 typedef struct RtAcrossOps {
     /* Which rows travel when e's program runs. RANKS_REFUSED where a step cannot be shared. Called by all together. */
     RtCode (*make)(RtExec *e, struct RtAcross **a, RtStatus *st);
+    /* [n_slots] rows that each has to hold, those of the halo only where some step touches them; -1: what its count
+       says */
+    const int64_t *(*slots)(const struct RtAcross *a);
+    /* Once e has its places: where lies what travels. */
+    RtCode (*place)(struct RtAcross *a, RtStatus *st);
     void (*free)(struct RtAcross *a);
     /* Which rows the i-th step computes: the owned ones (RT_OWNED), or those of the halo as well (RT_READ). */
     RtRows (*rows)(const struct RtAcross *a, int64_t step);

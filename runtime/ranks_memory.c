@@ -10,7 +10,7 @@ int64_t rt_ranks_bytes(const RtRanks *r)
         for (int i = 0; i < 4; i++) bytes += (int64_t)r->spaces[s].blocks[i].bytes;
         bytes += (int64_t)r->ids[s].bytes;
     }
-    bytes += rt_part_bytes(r->part) + rt_reach_bytes(r);
+    bytes += rt_part_bytes(r->part) + rt_reach_bytes(r) + rt_shards_bytes(r);
     for (const RtTotalShip *t = r->totals; t; t = t->next) bytes += ship_bytes(&t->ship);
     return bytes;
 }

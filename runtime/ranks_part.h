@@ -78,7 +78,8 @@ typedef struct RtExchange { /* rows of a buffer that peers own */
 typedef struct RtAcross {
     RtExec *e;
     RtRanks *r;
-    RtRows *rows;          /* [n_steps] */
+    RtRows *rows;          /* [n_steps] that each computes */
+    int64_t *slots;        /* [n_slots] that each holds; -1: those that its count says */
     RtExchange *exchanges; /* from the last step to the first */
     int64_t n_exchanges;
     RtDivided *divided; /* by step */
@@ -129,6 +130,10 @@ static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
 /* Whether steps run on a device, also where a plan opens none. */
 static inline bool across_is_there(const RtAcross *a) { return a->e->options.device || a->e->options.on_device; }
 
+/* Whether what a touch of a step says is of rows that this process owns alone: what the step computes, elements that
+   are owned, or what these lead to and is owned with them. */
+bool rt_across_reads_owned(const RtAcross *a, int64_t step, const RtTouch *t);
+
 /* Sets of rows, as bits, which are kept until the end (ranks_reach.c): the elements that a map leads to owned rows. */
 RtCode rt_reach_elements(RtRanks *r, int64_t under, const uint64_t **bits, RtStatus *st);
 /* The rows of peers that `image` leads to from these; under < 0: from owned rows of where it begins. */
@@ -138,6 +143,7 @@ RtCode rt_reach_rows(RtRanks *r, int64_t under, int64_t image, const uint64_t **
 RtCode rt_reach_readers(RtRanks *r, int64_t under, int64_t image, const uint64_t **bits, RtStatus *st);
 
 RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
+RtCode rt_across_place(RtAcross *a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
@@ -192,10 +198,20 @@ RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st);
 RtCode rt_policy_after(RtAcross *a, int64_t step, RtStatus *st); /* once a step has run, before exchanges behind it */
 /* Whether what a step computes for rows of nodes is received by who reads it, also where it could be computed there. */
 bool rt_policy_receives(const RtAcross *a, int64_t step);
-bool rt_policy_draws(const RtAcross *a); /* some rows, and adds to what a step has made */
+bool rt_policy_draws(const RtAcross *a);      /* some rows, and adds to what a step has made */
+bool rt_policy_has_rounds(const RtAcross *a); /* rows come while a step sums over others */
+/* Rows that a buffer has room for, by the policy; -1: as without it. */
+int64_t rt_policy_room(const RtAcross *a, int64_t buffer);
+/* Whether the policy runs the step, which then says itself what it sends. */
+bool rt_policy_steps(const RtAcross *a, int64_t step);
+RtCode rt_policy_step(RtAcross *a, int64_t step, RtStatus *st);
 
-/* Whether steps are computed while rows travel: not where drawn sums come to a value that is made already. */
-static inline bool across_overlaps(const RtAcross *a) { return a->r->overlap && !rt_policy_draws(a); }
+/* Whether steps are computed while rows travel: not where drawn sums come to a value that is made already, and not
+   where a policy does so itself. */
+static inline bool across_overlaps(const RtAcross *a)
+{
+    return a->r->overlap && !rt_policy_draws(a) && !rt_policy_has_rounds(a);
+}
 
 /* The policy bns (ranks_sample.c): some rows, which are drawn. */
 struct RtSample;
@@ -210,6 +226,18 @@ double rt_sample_bytes(const RtAcross *a, const struct RtSample *p, int64_t exch
 void rt_sample_begin(const RtAcross *a, struct RtSample *p);
 RtCode rt_sample_run(RtAcross *a, const struct RtSample *p, int64_t exchange, RtStatus *st);
 RtCode rt_sample_push(RtAcross *a, const struct RtSample *p, int64_t step, RtStatus *st);
+
+/* The policy sar (ranks_rounds.c): rows of peers of which a step makes sums come in rounds, a process's at a time. */
+struct RtRounds;
+RtCode rt_rounds_make(RtAcross *a, int64_t depth, struct RtRounds **p, RtStatus *st);
+void rt_rounds_free(struct RtRounds *p);
+bool rt_rounds_moves(const struct RtRounds *p, int64_t exchange);   /* its rows come so; else all at once */
+int64_t rt_rounds_rows(const struct RtRounds *p, int64_t exchange); /* that its buffer then has room for */
+bool rt_rounds_runs(const struct RtRounds *p, int64_t step);        /* the step runs so */
+RtCode rt_rounds_run(RtAcross *a, const struct RtRounds *p, int64_t step, RtStatus *st);
+/* Rounds of an exchange, of all steps that read its rows, and rows from this process to another in one of them. */
+int64_t rt_rounds_of(const RtAcross *a, const struct RtRounds *p, int64_t exchange);
+int64_t rt_rounds_rows_to(const RtAcross *a, const struct RtRounds *p, int64_t exchange, int64_t round, int to);
 
 /* ---- what is computed while rows travel (ranks_overlap.c) ---- */
 

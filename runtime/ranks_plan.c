@@ -22,6 +22,7 @@ typedef struct Planner {
     const RtProgram *p;
     const RtGraph *g;
     Wanted *wanted; /* [n_buffers] */
+    bool *halo;     /* [n_buffers] whether some step touches rows that peers own */
     RtBlock *blocks;
     RtStatus *st;
 } Planner;
@@ -53,6 +54,14 @@ static RtCode bits_of(const Planner *k, int64_t buffer, uint64_t **bits)
     }
     *bits = k->wanted[buffer].bits;
     return RT_OK;
+}
+
+/* Whether some row of [from, n) is in the set. */
+static bool has_from(const uint64_t *bits, int64_t from, int64_t n)
+{
+    for (int64_t i = from; i < n; i = (i | 63) + 1)
+        if (bits[i >> 6] >> (i & 63)) return true;
+    return false;
 }
 
 typedef struct Set { /* rows of a space: the first `owned`, and those of bits */
@@ -92,6 +101,7 @@ static RtCode want(Planner *k, int64_t step, int64_t buffer, int64_t image, cons
         }
     } else more = rows->bits;
     if (more) unite(bits, more, image < 0 ? owned_of(k, space) : 0, count_of(k, space));
+    k->halo[buffer] |= has_from(bits, owned_of(k, space), count_of(k, space));
     return RT_OK;
 }
 
@@ -378,6 +388,7 @@ static RtCode plan_all(Planner *k)
     RtAcross *a = k->a;
     RT_TRY(rt_alloc(&k->wanted, k->p->n_buffers, sizeof *k->wanted, what, k->st));
     RT_TRY(rt_alloc(&k->blocks, k->p->n_buffers, sizeof *k->blocks, what, k->st));
+    RT_TRY(rt_alloc(&k->halo, k->p->n_buffers, sizeof *k->halo, what, k->st));
     RT_TRY(want_held(k));
     for (int64_t i = k->p->n_steps; i-- > 0;) RT_TRY(plan_step(k, i));
     for (int64_t b = 0; b < k->p->n_buffers; b++)
@@ -388,8 +399,62 @@ static RtCode plan_all(Planner *k)
         a->divided[a->n_divided - 1 - i] = x;
     }
     for (int64_t i = 0; i < a->n_divided; i++) RT_TRY(rt_divided_make(a, a->divided[i].step, &a->divided[i], k->st));
-    RT_TRY(rt_divided_place(a, k->st));
     return RT_OK;
+}
+
+/* Whether a step names the buffer as one whose owned rows it touches, and computes no others. */
+static bool touches_owned(const RtAcross *a, int64_t step, int64_t buffer)
+{
+    bool named = false;
+    for (int64_t i = 0; i < across_def(a, step)->n_touches; i++) {
+        const RtTouch *t = across_touch(a, step, i);
+        if (t->buffer != buffer) continue;
+        if (t->at == RT_AT_ALL || a->rows[step] == RT_READ) return false;
+        named = true;
+    }
+    return named;
+}
+
+static int64_t slot_space(const Planner *k, int64_t slot)
+{
+    const RtCount *rows = &k->m->slots[k->p->first_slot + slot].rows;
+    return rows->kind == RT_COUNT_SPACE ? rows->space : -1;
+}
+
+/* A slot holds rows of the halo if some step may touch those of a buffer that lies there: by what it is known to read
+   (k->halo), or by computing them. */
+static RtCode choose_slots(Planner *k)
+{
+    RtAcross *a = k->a;
+    RT_TRY(rt_alloc(&a->slots, k->p->n_slots, sizeof *a->slots, what, k->st));
+    for (int64_t i = 0; i < k->p->n_steps; i++) {
+        const RtCall *c = rt_step_call(k->m, across_def(a, i));
+        for (int64_t n = 0; n < c->n_args; n++) {
+            const RtStepArg *arg = &k->m->step_args[c->first_arg + n];
+            if (arg->is_buffer && !touches_owned(a, i, arg->buffer)) k->halo[arg->buffer] = true;
+        }
+    }
+    for (int64_t b = 0; b < k->p->n_buffers; b++) {
+        const RtBuffer *x = across_buffer(a, b);
+        int64_t space = across_space(a, b), rows = rt_policy_room(a, b);
+        if (x->kind != RT_BUF_ARENA || !is_shared(k, space)) continue;
+        if (rows < 0) rows = k->halo[b] ? count_of(k, space) : owned_of(k, space);
+        if (rows > a->slots[x->slot]) a->slots[x->slot] = rows;
+    }
+    for (int64_t i = 0; i < k->p->n_slots; i++)
+        if (!is_shared(k, slot_space(k, i))) a->slots[i] = -1;
+    return RT_OK;
+}
+
+/* Whether a step reads rows here alone: what it computes, or elements that are owned, or what these lead to and is
+   owned with them. */
+bool rt_across_reads_owned(const RtAcross *a, int64_t step, const RtTouch *t)
+{
+    const RtStep *s = across_def(a, step);
+    const RtMapDef *maps = a->e->model->maps;
+    bool elements = s->work == RT_SUMS && (!a->r->spaces[s->over].shared || maps[s->under].sorted);
+    bool from = t->at == RT_AT_ROW ? a->rows[step] == RT_OWNED : t->at == RT_AT_ELEMENT && elements;
+    return from && (t->image < 0 || maps[t->image].sorted);
 }
 
 static RtCode take_strips(RtAcross *a, RtStatus *st)
@@ -424,18 +489,26 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
     if (!code) code = take_strips(a, st);
     if (!code) code = plan_all(&k);
     if (!code) code = rt_policy_make(a, st);
-    for (int64_t i = 0; !code && a->policy && i < a->n_exchanges; i++) { /* at once */
-        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
-        if (bytes > a->room_bytes) a->room_bytes = bytes;
-    }
-    if (!code) code = rt_overlap_make(a, st);
-    if (!code) code = rt_staging_make(a, st);
+    if (!code) code = choose_slots(&k);
     for (int64_t b = 0; k.blocks && b < p->n_buffers; b++) rt_block_free(&k.blocks[b]);
     free(k.blocks);
     free(k.wanted);
+    free(k.halo);
     if (code) rt_across_free(a);
     else *out = a;
     return code;
+}
+
+RtCode rt_across_place(RtAcross *a, RtStatus *st)
+{
+    RT_TRY(rt_divided_place(a, st));
+    for (int64_t i = 0; a->policy && i < a->n_exchanges; i++) { /* at once */
+        if (rt_policy_room(a, a->exchanges[i].buffer) >= 0) continue;
+        int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
+        if (bytes > a->room_bytes) a->room_bytes = bytes;
+    }
+    RT_TRY(rt_overlap_make(a, st));
+    return rt_staging_make(a, st);
 }
 
 void rt_across_free(RtAcross *a)
@@ -451,6 +524,7 @@ void rt_across_free(RtAcross *a)
     for (int64_t b = 0; a->strips && b < a->e->program->n_buffers; b++) rt_block_free(&a->strips[b]);
     free(a->strips);
     free(a->rows);
+    free(a->slots);
     free(a->exchanges);
     free(a->divided);
     free(a->travels);

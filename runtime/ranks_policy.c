@@ -7,6 +7,8 @@
      distgnn    in run t those whose key leaves t mod r, the others are what came last
      pipegcn    what is sent in run t is read in run t + 1, and travels until then
      bns        of rows that sums over edges read, some that are drawn (ranks_sample.c)
+     sar        all rows that a process reads travel, those of one process at a time, while a step sums over edges
+                (ranks_rounds.c)
      cagnet1d   each process in turn sends all rows that it owns to all; each stores those that it reads
      cagnet15d  the same in groups of c processes side by side, each of which got before what those at its place in all
                 groups own
@@ -44,6 +46,7 @@ struct RtPolicyRun {
     int64_t n_exchanges;
     int votes_site;
     struct RtSample *sample; /* of bns; else NULL */
+    struct RtRounds *rounds; /* of sar; else NULL */
 };
 
 struct RtPolicyRow {
@@ -57,6 +60,7 @@ struct RtPolicyRow {
     bool late;                               /* what comes is read in the next run, until which it travels */
     bool in_turn;                            /* each process in turn sends all that it has, to its group */
     bool drawn;                              /* rows are drawn, and nothing is kept */
+    bool rounds;                             /* they come while a step sums over others */
     int64_t (*oldest)(const RtPolicyRun *p); /* runs between sending and reading a row, at most */
     double (*lowest)(const RtPolicyRun *p),
         (*highest)(const RtPolicyRun *p); /* share of rows that travel: at least, at most */
@@ -176,6 +180,8 @@ static const RtPolicyRow policies[] = {
      .highest = of_a},
     {.form = "pipegcn", .travels = all_rows, .late = true, .oldest = one, .lowest = all_of, .highest = all_of},
     {.form = "bns=p", .least = 1e-9, .most = 1, .drawn = true},
+    {.form = "sar", .rounds = true},
+    {.form = "sar=depth", .whole = true, .least = 1, .most = RT_PEERS_MOST, .rounds = true},
     {.form = "cagnet1d", .in_turn = true},
     {.form = "cagnet15d=c", .whole = true, .least = 1, .most = RT_PEERS_MOST, .in_turn = true},
 };
@@ -297,15 +303,37 @@ static RtCode make_kept(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
     return is->in_turn ? ask_owners(a, x, k, st) : RT_OK;
 }
 
-/* It is that of training's step: metrics are exact. */
+/* It is that of training's step: metrics are exact, but where a policy is for memory. */
 static const RtPolicyRow *policy_of(const RtAcross *a)
 {
-    return strcmp(rt_string(a->e->model, a->e->program->name), "train_step") ? NULL : a->r->policy.is;
+    const RtPolicyRow *is = a->r->policy.is;
+    const char *name = rt_string(a->e->model, a->e->program->name);
+    return !strcmp(name, "train_step") || (is && is->rounds && !strcmp(name, "metrics")) ? is : NULL;
 }
 
 bool rt_policy_draws(const RtAcross *a) { return policy_of(a) && policy_of(a)->drawn; }
 
-bool rt_policy_receives(const RtAcross *a, int64_t step) { return rt_policy_draws(a) && rt_sample_trains(a, step); }
+bool rt_policy_has_rounds(const RtAcross *a) { return policy_of(a) && policy_of(a)->rounds; }
+
+bool rt_policy_receives(const RtAcross *a, int64_t step)
+{
+    return rt_policy_has_rounds(a) || (rt_policy_draws(a) && rt_sample_trains(a, step));
+}
+
+int64_t rt_policy_room(const RtAcross *a, int64_t buffer)
+{
+    const struct RtRounds *p = a->policy ? a->policy->rounds : NULL;
+    for (int64_t i = 0; p && i < a->n_exchanges; i++)
+        if (a->exchanges[i].buffer == buffer && rt_rounds_moves(p, i)) return rt_rounds_rows(p, i);
+    return -1;
+}
+
+bool rt_policy_steps(const RtAcross *a, int64_t step)
+{
+    return a->policy && a->policy->rounds && rt_rounds_runs(a->policy->rounds, step);
+}
+
+RtCode rt_policy_step(RtAcross *a, int64_t step, RtStatus *st) { return rt_rounds_run(a, a->policy->rounds, step, st); }
 
 RtCode rt_policy_make(RtAcross *a, RtStatus *st)
 {
@@ -315,11 +343,12 @@ RtCode rt_policy_make(RtAcross *a, RtStatus *st)
     RT_TRY(rt_alloc(&a->policy, 1, sizeof *a->policy, what, st));
     *a->policy = (RtPolicyRun){
         .is = given->is, .a = given->a, .b = given->b, .n_exchanges = a->n_exchanges, .votes_site = a->r->next_site++};
+    if (given->is->rounds) return rt_rounds_make(a, given->a > 0 ? (int64_t)given->a : 1, &a->policy->rounds, st);
     for (int64_t i = 0; i < a->n_exchanges && !given->is->in_turn; i++) {
         const RtBuffer *b = across_buffer(a, a->exchanges[i].buffer);
         if (b->kind == RT_BUF_TENSOR)
             return rt_fail(st, RT_E_RANKS_POLICY, rt_string(a->e->model, b->name),
-                           "train with --policy exact, cagnet1d or cagnet15d=c",
+                           "train with --policy exact, sar, cagnet1d or cagnet15d=c",
                            "it has a row for each node, and processes would read rows of others that are old");
     }
     if (given->is->in_turn && a->r->n % places(a))
@@ -357,6 +386,7 @@ void rt_policy_free(RtAcross *a)
         rt_block_free(&p->kept[i].block);
     }
     rt_sample_free(p->sample);
+    rt_rounds_free(p->rounds);
     free(p->kept);
     free(p);
 }
@@ -377,7 +407,7 @@ void rt_policy_facts(const RtAcross *a, RtPolicyFacts *out)
                            .votes = is && is->vote,
                            .packed = !is || !is->in_turn,
                            .late = is && is->late,
-                           .overlaps = !rt_policy_draws(a),
+                           .overlaps = !rt_policy_draws(a) && !rt_policy_has_rounds(a),
                            .exact = !is || is->in_turn,
                            .n_exchanges = a->n_exchanges,
                            .n_pushes = p && p->sample ? rt_sample_pushes(p->sample) : 0};
@@ -393,6 +423,7 @@ int64_t rt_policy_rounds(const RtAcross *a, int64_t exchange)
     const RtPolicyRun *p = a->policy;
     if (!p) return 1;
     if (p->sample) return rt_sample_travels(p->sample, exchange);
+    if (p->rounds && rt_rounds_moves(p->rounds, exchange)) return rt_rounds_of(a, p->rounds, exchange);
     return p->is->in_turn ? rounds_in_turn(a) : p->is->vote ? 2 : 1;
 }
 
@@ -403,6 +434,8 @@ double rt_policy_round_bytes(const RtAcross *a, int64_t exchange, int64_t round,
     if (to == a->r->rank) return 0;
     if (p && p->sample) return rt_sample_bytes(a, p->sample, exchange, to);
     const RtExchange *x = &a->exchanges[exchange];
+    if (p && p->rounds && rt_rounds_moves(p->rounds, exchange))
+        return (double)(rt_rounds_rows_to(a, p->rounds, exchange, round, to) * x->row_bytes);
     if (p && p->is->in_turn) return (double)bytes_in_turn(a, &p->kept[exchange], x->row_bytes, round, to);
     if (p && p->is->vote && !round) return 1;
     return (double)(x->ship.out_n[to] * x->row_bytes) * (p && p->is->travels == by_key ? of_a(p) : 1);
@@ -585,9 +618,18 @@ static RtCode run_in_turn(RtAcross *a, int64_t exchange, RtStatus *st)
     return RT_OK;
 }
 
+/* All rows, at once. */
+static RtCode run_whole(RtAcross *a, const RtExchange *x, RtStatus *st)
+{
+    RT_TRY(rt_peers_predict(a->r->peers, x->site, rt_ship_rows_out(a->r, &x->ship) * x->row_bytes, 1, st));
+    return rt_ship_run(a->r, &x->ship, x->site, a->e->buffers[x->buffer], a->e->buffers[x->buffer], x->row_bytes, st);
+}
+
 RtCode rt_policy_run(RtAcross *a, int64_t exchange, RtStatus *st)
 {
     assert(a->policy->run >= 0);
+    const struct RtRounds *rounds = a->policy->rounds;
+    if (rounds) return rt_rounds_moves(rounds, exchange) ? RT_OK : run_whole(a, &a->exchanges[exchange], st);
     if (a->policy->sample) return rt_sample_run(a, a->policy->sample, exchange, st);
     if (a->policy->is->late && a->policy->run) return run_late(a, exchange, st);
     return a->policy->is->in_turn ? run_in_turn(a, exchange, st) : run_chosen(a, exchange, st);

@@ -174,7 +174,8 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
         if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i) {
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
             if (a->overlap) RT_TRY(rt_overlap_begin(a, i, st));
-        } else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
+        } else if (i >= 0 && rt_policy_steps(a, i)) RT_TRY(rt_policy_step(a, i, st));
+        else if (i >= 0 && a->overlap) RT_TRY(rt_overlap_step(a, i, st));
         else if (i >= 0 && a->staging) rt_cuda_begin_step(a->e, i);
         else if (i >= 0) rt_exec_run_step(a->e, i);
         if (a->policy) RT_TRY(rt_policy_after(a, i, st));
@@ -209,5 +210,7 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
 static RtRows across_rows(const RtAcross *a, int64_t step) { return a->rows[step]; }
 static void *across_strip(const RtAcross *a, int64_t buffer) { return a->strips[buffer].p; }
 
-const RtAcrossOps rt_across = {rt_across_make, rt_across_free, across_rows,     across_strip,
-                               across_bind,    across_run,     rt_policy_settle};
+static const int64_t *across_slots(const RtAcross *a) { return a->slots; }
+
+const RtAcrossOps rt_across = {rt_across_make, across_slots, rt_across_place, rt_across_free,  across_rows,
+                               across_strip,   across_bind,  across_run,      rt_policy_settle};

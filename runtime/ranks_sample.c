@@ -100,17 +100,6 @@ static bool sums_edges(const RtAcross *a, int64_t step, bool *out)
     return true;
 }
 
-/* Whether a step reads rows here alone: what it computes, or elements that are owned, or what these lead to and is
-   owned with them. */
-static bool reads_owned(const RtAcross *a, int64_t step, const RtTouch *t)
-{
-    const RtStep *s = across_def(a, step);
-    const RtMapDef *maps = a->e->model->maps;
-    bool elements = s->work == RT_SUMS && (!a->r->spaces[s->over].shared || maps[s->under].sorted);
-    bool from = t->at == RT_AT_ROW ? a->rows[step] == RT_OWNED : t->at == RT_AT_ELEMENT && elements;
-    return from && (t->image < 0 || maps[t->image].sorted);
-}
-
 /* Adds to *reads how a step reads rows of peers of a buffer. */
 static RtCode add_reads(const RtAcross *a, int64_t step, int64_t buffer, int *reads, RtStatus *st)
 {
@@ -118,7 +107,7 @@ static RtCode add_reads(const RtAcross *a, int64_t step, int64_t buffer, int *re
     for (int64_t i = 0; i < s->n_touches; i++) {
         const RtTouch *t = across_touch(a, step, i);
         bool out;
-        if (t->buffer != buffer || t->writes || reads_owned(a, step, t)) continue;
+        if (t->buffer != buffer || t->writes || rt_across_reads_owned(a, step, t)) continue;
         if (t->at != RT_AT_ELEMENT || t->image < 0 || !sums_edges(a, step, &out))
             return refuse(a, step, "it reads them in another way than by a sum over edges", st);
         if (t->how != RT_LINEAR) return refuse(a, step, "the sum is not linear in them", st);
@@ -150,7 +139,7 @@ static RtCode add_pushes(RtAcross *a, struct RtSample *p, int64_t step, RtStatus
         bool computed = across_buffer(a, t->buffer)->kind != RT_BUF_TENSOR;
         if (!t->writes && t->at == RT_AT_ROW && t->how != RT_WITHOUT && computed)
             return refuse(a, step, "what it sums is joined with values of the row, which peers do not have", st);
-        if (!t->writes || t->how == RT_WITHOUT) continue;
+        if (!t->writes || t->how == RT_WITHOUT || (t->how == RT_ALONE && t->at == RT_AT_ROW)) continue;
         if (t->how != RT_LINEAR || t->at != RT_AT_ROW || !is_number(a, t->buffer))
             return refuse(a, step, "what it computes is not linear in them", st);
         p->pushes[p->n_pushes++] = (Push){step, t->buffer, a->r->next_site++, &p->borders[s->over]};

@@ -90,6 +90,7 @@ typedef struct PassContext {
     int64_t most_staged;
     /* f16 or bf16: what narrow keeps in memory so. f32: nothing, and the passes narrow and narrow_rest do nothing */
     IrDtype store;
+    bool sums_apart;     /* in train_step and metrics kernels of sums over edges compute nothing behind them */
     bool store_weights;  /* products read parameters so, too */
     int64_t store_least; /* numbers that a row of such a value has at least; 0: 16. For tests */
     bool store_inputs;   /* the runtime converts inputs when it loads them; else each function does */

@@ -393,6 +393,27 @@ static bool walks_matrices(const FusedFunc *f, const Group *e, IrId map)
     return false;
 }
 
+/* Sums over edges that are to be apart (PassContext.sums_apart), in what processes train with. */
+static bool is_apart(const Merge *m, const Group *g)
+{
+    const IrModule *module = m->f->m;
+    const char *name = m->f->f->name;
+    bool trains = strcmp(name, "train_step") == 0 || strcmp(name, "metrics") == 0;
+    return m->ctx->sums_apart && trains && g->kind == GROUP_ROWS &&
+           module->spaces.data[module->maps.data[g->map].from].is_edge;
+}
+
+/* No maximum, minimum or product of elements is among its values: what comes of some elements may be added to what comes
+   of others. */
+static bool only_adds(const FusedFunc *f, const Group *g)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrOpcode op = fused_op(f, g->roots.data[i])->op;
+        if (op != IR_OP_reduce_sum && op != IR_OP_contract) return false;
+    }
+    return true;
+}
+
 /* Values at elements join the sums over them. */
 static bool try_stage(Merge *m, uint32_t e, uint32_t r)
 {
@@ -402,6 +423,7 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     if (too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
     if (!reads_of(f, &m->reads[r], e) && (m->early || !reads_of(f, &m->reads[e], r))) return false;
     if (!m->given && (belongs_to_blocks(m, e, r) || walks_matrices(f, x, rows->map))) return false;
+    if (is_apart(m, rows) && reads_of(f, &m->reads[e], r)) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e) || too_large(f, e, r)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u", x->roots.data[0],
@@ -466,6 +488,8 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);
     fits = fits && (depends || m->given || share_read(f, of_a, of_b));
+    bool apart = is_apart(m, x) || is_apart(m, y);
+    if (apart && (depends || x->kind != y->kind || only_adds(f, x) != only_adds(f, y))) return false;
     if (!fits || passes_through(f, a, b) || passes_through(f, b, a) || too_large(f, a, b)) return false;
     const IrOp *root = fused_op(f, y->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],

@@ -87,12 +87,15 @@ static void count_sum(void *user, const GroupOp *x)
     s->n += access_of_op(op->op) != PLAN_WRITES && op->op != IR_OP_contract;
 }
 
-/* Of a sum over a map's rows that is the only one of its kernel: no element of it depends on another sum of its row. */
+/* Of what adds up; or of a product, maximum or minimum over a map's rows that is the only one of its kernel: no element
+   of it depends on another of its row. */
 static PlanAccess access_of(const Touch *t, uint32_t id, IrId v)
 {
     Sums s = {t->f, &t->f->groups.data[id], 0};
     const IrOp *op = fused_op(t->f, v);
     if (s.g->kind != GROUP_ROWS || op->type.space != s.g->space || op->op == IR_OP_contract) return PLAN_WRITES;
+    if (touch_linear_adds(t->linear, v)) return PLAN_ADDS;
+    if (access_of_op(op->op) == PLAN_ADDS) return PLAN_WRITES;
     group_ops(t->f, id, t->ctx->stage, count_sum, &s);
     return s.n == 1 ? access_of_op(op->op) : PLAN_WRITES;
 }
@@ -117,7 +120,7 @@ static void add_writes(const Touch *t, PlanStep *s, uint32_t id, const IrValues 
     for (uint32_t i = 0; i < values->n; i++) {
         IrId v = values->data[i], space = fused_op(t->f, v)->type.space;
         if (space == IR_UNIT || !t->f->stored.data[v] || group_has_copy(t->f, id, v)) continue;
-        PlanHow how = values == &g->roots ? touch_linear_written(t->linear, v) : PLAN_ANYHOW;
+        PlanHow how = values == &g->roots ? touch_linear_written(t->linear, v) : touch_linear_inner(t->linear, v);
         add(t, s, (PlanTouch){t->buffer_of[v], access_of(t, id, v), place_of(g, space), IR_NONE, how});
     }
 }

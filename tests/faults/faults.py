@@ -531,4 +531,15 @@ FAULTS = [
     ("frontend/elab_graph.c", "same = x->path[k] == g.path[k];", "same = x->path[k] == g.path[k] || k;", "lang golden"),
     # a schema that the data contradict
     ("frontend/elab_schema.c", "(!strcmp(x->from, from) && !strcmp(x->to, to))", "(!strcmp(x->from, from) || true)", "typed"),
+    # rows of the halo that planned memory has
+    ("runtime/ranks_plan.c", "k->halo[buffer] |= has_from(bits, owned_of(k, space), count_of(k, space));", "k->halo[buffer] |= has_from(bits, count_of(k, space), count_of(k, space));", "ranks"),
+    ("runtime/ranks_plan.c", "if (t->at == RT_AT_ALL || a->rows[step] == RT_READ) return false;", "if (t->at == RT_AT_ALL) return false;", "ranks ranks_kinds"),
+    # sums by rounds
+    ("passes/plan/touch_linear.c", "return at == AT_ROW && most == ALONE && adds ? ADDED : TANGLED;", "return at == AT_ROW && most == ALONE && (adds || true) ? ADDED : TANGLED;", "rounds"),
+    ("passes/fuse/fuse_merge.c", "if (is_apart(m, rows) && reads_of(f, &m->reads[e], r)) return false;", "", "rounds"),
+    ("runtime/ranks_rounds.c", "slot_of(u, k) + u->x->place[row - u->there]", "slot_of(u, k)", "rounds"),
+    ("runtime/ranks_rounds.c", "for (int64_t i = 0; i < halo; i++) x->place[i] = -1;", "", "rounds"),
+    ("runtime/ranks_rounds.c", "        copy_owned(&u);\n", "", "rounds"),
+    ("runtime/ranks_rounds.c", "if (elements) u->room.args[i].i = n;", "(void)elements;", "rounds"),
+    ("runtime/ranks_rounds.c", "u->there + k % (1 + u->p->depth) * u->x->most", "u->there + 0 * k * u->x->most", "rounds"),
 ]

@@ -49,6 +49,7 @@ static void test_created(void)
     rt_peers_close(NULL);
     rt_ranks_free(NULL);
     rt_reach_free(NULL);
+    rt_shards_free(NULL);
     rt_across_free(NULL);
     rt_policy_free(NULL);
     rt_overlap_free(NULL);

@@ -291,7 +291,7 @@ static void test_rooms(void)
     fill_world(&w, &m.rt, NODES, EDGES, 500);
     for (int written = 0; written < 2; written++) {
         m.buffers[B_SUM].writer = written ? 0 : -1;
-        CHECK(rt_exec_slots(&m.rt, &m.program, &w.graph, &place, &st) == RT_OK);
+        CHECK(rt_exec_slots(&m.rt, &m.program, &w.graph, NULL, &place, &st) == RT_OK);
         CHECK(place.used == (written ? 0 : 4 * NODES));
     }
     check_end("steps: a value of which a step leaves rows out lies in the memory of no result");
