@@ -403,8 +403,8 @@ static bool is_apart(const Merge *m, const Group *g)
            module->spaces.data[module->maps.data[g->map].from].is_edge;
 }
 
-/* No maximum, minimum or product of elements is among its values: what comes of some elements may be added to what comes
-   of others. */
+/* No maximum, minimum or product of elements is among its values: what comes of some elements may be added to what
+   comes of others. */
 static bool only_adds(const FusedFunc *f, const Group *g)
 {
     for (uint32_t i = 0; i < g->roots.n; i++) {

@@ -479,7 +479,7 @@ FAULTS = [
     ("runtime/ranks_policy.c", "static double of_b(const RtPolicyRun *p) { return 1 / p->b; }", "static double of_b(const RtPolicyRun *p) { return p->b; }", "policies"),
     ("runtime/ranks_sample.c", "return exchange >= p->n_pulls || !p->pulls[exchange].zero;", "return true;", "policies"),
     ("runtime/train.c", "if (t->step->across) RT_TRY(t->o->exec.ranks->across->settle(t->step->across, t->st));", "", "policies"),
-    ("runtime/ranks_policy.c", "return rt_policy_draws(a) && rt_sample_trains(a, step);", "return rt_policy_draws(a) && !rt_sample_trains(a, step);", "policies"),
+    ("runtime/ranks_policy.c", "(rt_policy_draws(a) && rt_sample_trains(a, step))", "(rt_policy_draws(a) && !rt_sample_trains(a, step))", "policies"),
     ("runtime/ranks_sample.c", "((double *)to)[k] += ((const double *)from)[k];", "((double *)to)[k] += (float)((const double *)from)[k];", "policies"),
     ("runtime/ranks_policy.c", "came + k->at_owner[i] * w", "came + i * w", "policies"),
     ("runtime/ranks_policy.c", "if (here) came += k->owned[q] * w;", "came += k->owned[q] * w;", "policies"),
