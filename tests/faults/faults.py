@@ -540,6 +540,5 @@ FAULTS = [
     ("runtime/ranks_rounds.c", "slot_of(u, k) + u->x->place[row - u->there]", "slot_of(u, k)", "rounds"),
     ("runtime/ranks_rounds.c", "for (int64_t i = 0; i < halo; i++) x->place[i] = -1;", "", "rounds"),
     ("runtime/ranks_rounds.c", "        copy_owned(&u);\n", "", "rounds"),
-    ("runtime/ranks_rounds.c", "if (elements) u->room.args[i].i = n;", "(void)elements;", "rounds"),
     ("runtime/ranks_rounds.c", "u->there + k % (1 + u->p->depth) * u->x->most", "u->there + 0 * k * u->x->most", "rounds"),
 ]
