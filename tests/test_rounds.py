@@ -16,7 +16,7 @@ import models  # noqa: E402
 box = Sandbox(sys.argv[1], "rounds")
 # what travels whole, though kernels of sums are apart: of maxima and of values that are stored for each edge
 WHOLE = {"edge_conv"}
-WIDE = {"gat": 3, "transformer": 6}  # how many do not
+WIDE = {"gat": 3, "transformer": 6, "behind": 5}  # how many do not
 NAMES = ["gcn", "sage", "gat", "gatv2", "transformer", "gin", "appnp", "edge_conv", "gated", "gine", "both_ends", "relations", "vectors", "kinds", "table"]
 
 
@@ -83,6 +83,9 @@ def in_rounds(sites, k):
 MORE = {
     # an input that is read at both ends of an edge, beside a value that comes in rounds
     "beside": "  param u: [F] = glorot\n  h = tanh(linear(x, O = 8))\n  return linear(tanh(sum_in(h.src * sum(x.src * x.dst * u, F))), O = C)",
+    # values of edges that a sum of their targets is in, which both ends sum again
+    "behind": "  h = tanh(linear(x, O = 8))\n  q = sum_in(h.src)\n  g = linear(x, O = 8)\n  e = sigmoid(sum(q.dst * g.src, O))\n"
+              "  return linear(tanh(sum_in(e * g.src) + sum_out(e * g.dst)), O = C)",
     # a maximum of what comes whole, for its sake, and a sum of it; and a sum of another value
     "maxima": "  h = tanh(linear(x, O = 8))\n  g = tanh(linear(x, O = 8))\n  return linear(tanh(max_in(h.src) + sum_in(h.src)) + sum_in(g.src), O = C)",
 }

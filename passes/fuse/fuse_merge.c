@@ -423,7 +423,6 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     if (too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
     if (!reads_of(f, &m->reads[r], e) && (m->early || !reads_of(f, &m->reads[e], r))) return false;
     if (!m->given && (belongs_to_blocks(m, e, r) || walks_matrices(f, x, rows->map))) return false;
-    if (is_apart(m, rows) && reads_of(f, &m->reads[e], r)) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e) || too_large(f, e, r)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u", x->roots.data[0],

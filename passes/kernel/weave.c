@@ -229,7 +229,7 @@ static void weave_run(Weave *w, KirId *ids, uint32_t n)
 static bool ends_run(const KirIns *x)
 {
     bool block = kir_ops[x->op].kind == KIND_B || kir_ops[x->op].kind == KIND_BB;
-    return block || x->op == KIR_break_if || x->op == KIR_var || x->op == KIR_alloc;
+    return block || x->op == KIR_break_if || x->op == KIR_var || x->op == KIR_alloc || x->op == KIR_barrier;
 }
 
 static void weave_block(Weave *w, KirBlock *b)

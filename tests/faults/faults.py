@@ -536,9 +536,10 @@ FAULTS = [
     ("runtime/ranks_plan.c", "if (t->at == RT_AT_ALL || a->rows[step] == RT_READ) return false;", "if (t->at == RT_AT_ALL) return false;", "ranks ranks_kinds"),
     # sums by rounds
     ("passes/plan/touch_linear.c", "return at == AT_ROW && most == ALONE && adds ? ADDED : TANGLED;", "return at == AT_ROW && most == ALONE && (adds || true) ? ADDED : TANGLED;", "rounds"),
-    ("passes/fuse/fuse_merge.c", "if (is_apart(m, rows) && reads_of(f, &m->reads[e], r)) return false;", "", "rounds"),
+    ("passes/fuse/fuse_merge.c", "(depends || x->kind != y->kind ||", "(x->kind != y->kind ||", "rounds"),
     ("runtime/ranks_rounds.c", "slot_of(u, k) + u->x->place[row - u->there]", "slot_of(u, k)", "rounds"),
     ("runtime/ranks_rounds.c", "for (int64_t i = 0; i < halo; i++) x->place[i] = -1;", "", "rounds"),
     ("runtime/ranks_rounds.c", "        copy_owned(&u);\n", "", "rounds"),
     ("runtime/ranks_rounds.c", "u->there + k % (1 + u->p->depth) * u->x->most", "u->there + 0 * k * u->x->most", "rounds"),
+    ("passes/kernel/weave.c", " || x->op == KIR_barrier;", ";", "weave"),
 ]

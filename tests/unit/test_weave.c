@@ -93,8 +93,47 @@ static void test_chains(bool restricted)
     arena_free(a);
 }
 
+/* What a warp stores before a barrier is there for the others behind it. */
+static void test_barrier(void)
+{
+    static const char text[] = "kernel @k(x: in restrict f32*, y: out restrict f32*) {\n"
+                               "  %0 = iconst i64 0\n"
+                               "  %1 = iconst i64 1\n"
+                               "  %2 = iconst i64 2\n"
+                               "  for %3 = %0 .. %1 block {\n"
+                               "    %4 = alloc f32 2 shared\n"
+                               "    for %5 = %0 .. %2 warp {\n"
+                               "      %6 = load f32 x[%5]\n"
+                               "      store f32 %4[%5] = %6\n"
+                               "      barrier\n"
+                               "      %7 = sub i64 %1, %5\n"
+                               "      %8 = mul f32 %6, %6\n"
+                               "      %9 = mul f32 %8, %6\n"
+                               "      %10 = load f32 %4[%7]\n"
+                               "      %11 = add f32 %9, %10\n"
+                               "      store f32 y[%5] = %11\n"
+                               "    }\n"
+                               "  }\n"
+                               "}\n";
+    Arena *a = arena_new();
+    Diags d = {.arena = a};
+    Source src = {"k.kir", text, sizeof text - 1};
+    KirModule *m = kir_parse(a, &src, &d);
+    Machine machine = machine_default();
+    machine.chain_cycles = 0;
+    check_begin();
+    if (check(m != NULL, "not a kernel")) {
+        const char *woven = code(a, weave_kernel(a, &machine, m->kernels.data[0], 30));
+        const char *at[] = {strstr(woven, "store f32 %4"), strstr(woven, "barrier"), strstr(woven, "load f32 %4")};
+        check(at[0] && at[0] < at[1] && at[1] < at[2], "woven:\n%s", woven);
+    }
+    check_end("nothing_passes_a_barrier");
+    arena_free(a);
+}
+
 int main(void)
 {
+    test_barrier();
     test_random();
     test_chains(true);
     test_chains(false);
