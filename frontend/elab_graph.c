@@ -414,7 +414,7 @@ Value builtin_answers(Elab *e, const Call *c)
     const GraphValue *base;
     const char *by = NULL;
     if (!graph_arg(e, c, 0, &base) || !targets_known(e, base, "answers", c->span)) return value_error();
-    IrGraph g = {.kind = IR_GRAPH_ANSWERS, .base = base->id, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {.kind = IR_GRAPH_ANSWERS, .base = base->id, .orig = IR_NONE, .image = IR_NONE, .span = c->span};
     for (uint32_t i = 1; i < c->n; i++) {
         const CallArg *a = &c->args[i];
         bool key = a->name && !a->word && !strcmp(a->name, "by");
@@ -470,7 +470,7 @@ static bool add_step(Elab *e, const CallArg *arg, IrGraph *g)
 /* compose(a, b, ...): an edge for each pair of nodes that a walk joins, along an edge of a, then one of b. */
 Value builtin_compose(Elab *e, const Call *c)
 {
-    IrGraph g = {.kind = IR_GRAPH_COMPOSE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {.kind = IR_GRAPH_COMPOSE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .span = c->span};
     if (c->n < 2 || c->n > IR_MAX_PATH) {
         diag_error(e->d, E0302, c->span, "`compose` joins 2 to %d graphs, found %u: `compose(g, reverse(g))`",
                    IR_MAX_PATH, c->n);

@@ -238,7 +238,7 @@ FAULTS = [
     ("runtime/session.c", "s->batches.graph && c->command == CMD_TRAIN", "s->batches.graph && c->command == CMD_EVAL", "cuda"),
     ("runtime/setup.c", "    here.device = NULL;\n", "", "cuda"),
     ("runtime/library.c", "if (id == to[i]) continue;", "if (id == to[i] || i > 0) continue;", "pairs"),
-    ("runtime/library.c", "RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound,", "RT_TRY(rt_check_bound(inputs[i], t->dtype, count, 0,", "pairs"),
+    ("runtime/library.c", "rt_check_bound(inputs[i], t->dtype, count, t->bound,", "rt_check_bound(inputs[i], t->dtype, count, 0,", "pairs"),
     ("runtime/library.c", "RT_TRY(rt_check_bound(given->data, t->dtype, count, t->bound,", "RT_TRY(rt_check_bound(given->data, t->dtype, count, 0,", "pairs"),
     ("runtime/graph_list.c", "if (dst < 0 || dst >= n_dst) return", "if (dst < 0 || dst > n_dst) return", "typed"),
     ("passes/rewrite/rewrite.c", "t->bound <= size && !t->allow_missing;", "t->bound > size;", "key_pairs"),
@@ -531,4 +531,10 @@ FAULTS = [
     ("frontend/elab_graph.c", "same = x->path[k] == g.path[k];", "same = x->path[k] == g.path[k] || k;", "lang golden"),
     # a schema that the data contradict
     ("frontend/elab_schema.c", "(!strcmp(x->from, from) && !strcmp(x->to, to))", "(!strcmp(x->from, from) || true)", "typed"),
+    ("runtime/dataset.c", "strcmp(own, file)) return RT_OK;", "!strcmp(own, file)) return RT_OK;", "typed"),
+    # lines of the program in errors about data
+    ("codegen/tables.c", ".declared = place(b, t->span)", ".declared = {-1, 0}", "bad_data typed"),
+    ("frontend/elab_schema.c", "    e->m->spaces.data[*out].span = t->span;\n", "", "typed"),
+    ("runtime/dataset_counts.c", "RT_TRY(rt_declared_graph(rt_edge_ids_check(m, g, &ids, ends, l->st), m, g, l->st));", "RT_TRY(rt_edge_ids_check(m, g, &ids, ends, l->st));", "typed"),
+    ("runtime/status.c", "    st->note[0] = 0;\n", "", "runtime_codes"),
 ]
