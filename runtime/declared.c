@@ -20,7 +20,7 @@ static void add(const RtModel *m, int64_t name, const RtPlace *place, RtStatus *
              m->strings + name, m->strings + place->file, (long long)place->line);
 }
 
-RtCode rt_declared(RtCode code, const RtModel *m, int64_t name, const RtPlace *place, RtStatus *st)
+static RtCode declared(RtCode code, const RtModel *m, int64_t name, const RtPlace *place, RtStatus *st)
 {
     if (st && !st->note[0] && is_of_fit(code)) add(m, name, place, st);
     return code;
@@ -28,19 +28,19 @@ RtCode rt_declared(RtCode code, const RtModel *m, int64_t name, const RtPlace *p
 
 RtCode rt_declared_graph(RtCode code, const RtModel *m, const RtGraphDef *g, RtStatus *st)
 {
-    return rt_declared(code, m, g->name, &g->declared, st);
+    return declared(code, m, g->name, &g->declared, st);
 }
 
 RtCode rt_declared_space(RtCode code, const RtModel *m, int64_t space, RtStatus *st)
 {
-    return rt_declared(code, m, m->spaces[space].name, &m->spaces[space].declared, st);
+    return declared(code, m, m->spaces[space].name, &m->spaces[space].declared, st);
 }
 
 RtCode rt_declared_tensor(RtCode code, const RtModel *m, int64_t tensor, RtStatus *st)
 {
     const RtTensorDef *t = &m->tensors[tensor];
-    if (!st || st->note[0] || !is_of_fit(code)) return code;
-    add(m, t->name, &t->declared, st);
-    add(m, m->spaces[t->space].name, &m->spaces[t->space].declared, st);
+    bool said = st && st->note[0];
+    declared(code, m, t->name, &t->declared, st);
+    if (st && !said && is_of_fit(code)) add(m, m->spaces[t->space].name, &m->spaces[t->space].declared, st);
     return code;
 }

@@ -5,7 +5,6 @@
 
 /* Each returns code, and adds a note to st (which may be NULL) where the failure is about what data or weights hold,
    nothing has said the place yet, and the source declares it. */
-RtCode rt_declared(RtCode code, const RtModel *m, int64_t name, const RtPlace *place, RtStatus *st);
 RtCode rt_declared_tensor(RtCode code, const RtModel *m, int64_t tensor, RtStatus *st); /* and whose rows it has */
 RtCode rt_declared_graph(RtCode code, const RtModel *m, const RtGraphDef *g, RtStatus *st);
 RtCode rt_declared_space(RtCode code, const RtModel *m, int64_t space, RtStatus *st);
