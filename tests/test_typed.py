@@ -472,7 +472,7 @@ def test_budget(box):
     a, w = arrays(600, 200, 6, 3000, 4000), weights(6)
     folder = box.folder(a, name="x", num_subjects=6)
     build = [box.gnnc, "build", GIR, "--memory-budget"]
-    for name, more, wanted in (("no data", [], "wants to know how many rows `"), ("no subjects", ["--data", box.folder(a, name="x")], "how many rows `subject` has")):
+    for name, more, wanted in (("no data", [], "wants to know how many rows `"), ("no subjects", ["--data", box.folder(a, name="x")], "typed.gir:7:7: error[E0612]: `--memory-budget` wants to know how many rows `subject` has")):
         r = box.run(*build, "1G", "-o", box.path("no"), *more)
         box.report("budget with " + name, (r.rc == 0 or wanted not in r.err) and r.err)
     r = box.run(*build, "1K", "--data", folder, "-o", box.path("no"))
