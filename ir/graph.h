@@ -133,7 +133,7 @@ typedef struct IrGraph {
        for */
     const char *keys[IR_MAX_PATH + 1];
     uint32_t n_keys;
-    Span span; /* where the program says it; none for the data's graph and for made-up ones */
+    Span span; /* where the program says it; none for the data's graph, loops, reverses and made-up ones */
 } IrGraph;
 /* Whether its targets are the base's edges, its sources the nodes that these lead to. */
 static inline bool ir_graph_is_of_targets(IrGraphKind k) { return k == IR_GRAPH_CANDIDATES || k == IR_GRAPH_ANSWERS; }

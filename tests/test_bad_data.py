@@ -185,6 +185,12 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 
+# Pairs of all nodes, which no file says, are refused where the program asks for them.
+box.write("pairs.gnn", "model pairs(edge_weight: edge) -> node {\n  x = sum_in(edge_weight)\n  return over complete() { sum_in(x.src) }\n}\n")
+box.must(box.gnnc, "build", "pairs.gnn", "--quick", "--cpu=generic", "-o", box.path("pairs"))
+with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:
+    f.write(meta(num_nodes=100000))
+box.refuses("pairs_of_all_nodes", [box.path("pairs"), "infer", "--data", "spoilt", "--out", "y.npy"], 3, "R301", "10000000000", "`complete` is declared here: pairs.gnn:3")
 # Counts that no file agrees with are refused before anything of that size is made, in whatever order nodes are stored.
 for n, rc, code, says in [(2**61 - 1, 3, "R301", str(2**61 - 1)), (2**31 - 2, 3, "R112", "60"), (2**31 - 1, 3, "R112", "60")]:
     with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:
