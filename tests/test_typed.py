@@ -715,7 +715,7 @@ def test_large_path(box):
     a = arrays(60000, 10, 1, 20, 20)
     r = box.run(box.path("net"), "plan", "--data", box.folder(a), limit=300)
     want = "its paths join 3600000000 pairs of nodes, which take 100800000000 bytes"
-    box.report("a metapath of too many pairs", (r.rc != 3 or want not in r.err) and "%s: %s" % (r.rc, r.err))
+    box.report("a metapath of too many pairs", (r.rc != 3 or want not in r.err or "`plp` is declared here: typed.gir:38\n" not in r.err) and "%s: %s" % (r.rc, r.err))
     a["paper.about"] = np.arange(60000)
     box.report("a metapath of each node to itself", box.run(box.path("net"), "plan", "--data", box.folder(a, num_subjects=60000)).rc)
 
