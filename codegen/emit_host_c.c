@@ -8,11 +8,11 @@
 #include <stddef.h>
 
 static const TableType *const all_types[] = {
-    &table_RtCount,    &table_RtSpace,     &table_RtMapDef,       &table_RtGraphDef,   &table_RtTensorDef,
-    &table_RtBuffer,   &table_RtSlot,      &table_RtTouch,        &table_RtStepArg,    &table_RtCost,
-    &table_RtSet,      &table_RtStep,      &table_RtCall,         &table_RtGemm,       &table_RtSplitDef,
-    &table_RtChainDef, &table_RtResultDef, &table_RtArgDef,       &table_RtProgram,    &table_RtMetric,
-    &table_RtTrain,    &table_RtImage,     &table_RtDeviceKernel, &table_RtDeviceRates};
+    &table_RtCount,     &table_RtPlace,    &table_RtSpace,     &table_RtMapDef,       &table_RtGraphDef,
+    &table_RtTensorDef, &table_RtBuffer,   &table_RtSlot,      &table_RtTouch,        &table_RtStepArg,
+    &table_RtCost,      &table_RtSet,      &table_RtStep,      &table_RtCall,         &table_RtGemm,
+    &table_RtSplitDef,  &table_RtChainDef, &table_RtResultDef, &table_RtArgDef,       &table_RtProgram,
+    &table_RtMetric,    &table_RtTrain,    &table_RtImage,     &table_RtDeviceKernel, &table_RtDeviceRates};
 
 static const char *const model_ints[] = {"abi_version", "name",      "float_dtype", "n_spaces",
                                          "n_maps",      "n_graphs",  "n_tensors",   "n_programs",

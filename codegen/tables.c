@@ -58,6 +58,21 @@ static int64_t string(Builder *b, const char *s)
 
 static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
 
+/* The last part of a path: what is built must not depend on where. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static RtPlace place(Builder *b, Span span)
+{
+    uint32_t line, col;
+    if (!span.source) return (RtPlace){-1, 0};
+    source_line_col(span.source, span.begin, &line, &col);
+    return (RtPlace){string(b, file_name(span.source->path)), line};
+}
+
 static RtCount count(PlanCount c)
 {
     bool plain = c.kind == PLAN_CONST || c.kind == PLAN_AHEAD || c.kind == PLAN_SPLIT;
@@ -89,7 +104,7 @@ static void add_spaces(Builder *b)
     for (uint32_t i = 0; i < b->m->spaces.n; i++) {
         const IrSpace *s = &b->m->spaces.data[i];
         int64_t fixed = s->has_dim ? b->m->dims.data[s->dim].size : 0;
-        VEC_PUSH(b->arena, &b->spaces, ((RtSpace){string(b, s->name), s->is_edge, fixed}));
+        VEC_PUSH(b->arena, &b->spaces, ((RtSpace){string(b, s->name), s->is_edge, fixed, place(b, s->span)}));
     }
 }
 
@@ -161,7 +176,8 @@ static void add_graphs(Builder *b)
                         .where = string(b, g->where),
                         .equals = g->equals,
                         .n_path = g->n_path,
-                        .n_keys = g->n_keys};
+                        .n_keys = g->n_keys,
+                        .declared = place(b, g->span)};
         for (uint32_t k = 0; k < g->n_path; k++) x.path[k] = g->path[k];
         for (uint32_t k = 0; k < g->n_keys; k++) x.keys[k] = string(b, g->keys[k]);
         VEC_PUSH(b->arena, &b->graphs, x);
@@ -190,7 +206,8 @@ static void add_tensors(Builder *b)
                          .row = -1,
                          .col = -1,
                          .is_map = t->is_map,
-                         .map = -1};
+                         .map = -1,
+                         .declared = place(b, t->span)};
         if (t->is_map) x.map = t->map;
         if (t->nonzeros.present) x.of = t->nonzeros.of, x.row = t->nonzeros.row, x.col = t->nonzeros.col;
         x.width = dims(b, &t->type, x.dims, x.dim_names);
@@ -223,13 +240,6 @@ static void add_buffers(Builder *b, const PlanProgram *p)
         ICE_UNLESS(s->first <= s->last && s->row_bytes >= 0);
         VEC_PUSH(b->arena, &b->slots, ((RtSlot){s->row_bytes, s->first, s->last, count(s->rows)}));
     }
-}
-
-/* The last part of a path: what is built must not depend on where. */
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 _Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS,
@@ -307,7 +317,6 @@ static void add_step(Builder *b, const PlanStep *s)
                 .first_cost = b->costs.n,
                 .n_cost = s->cost.n,
                 .label = string(b, s->label),
-                .file = -1,
                 .work = s->work,
                 .over = index_of(s->over),
                 .under = index_of(s->under),
@@ -321,12 +330,8 @@ static void add_step(Builder *b, const PlanStep *s)
     case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;
     case PLAN_STEP_PRODUCT: x.part = add_product(b, s); break;
     }
-    if (s->span.source) {
-        uint32_t line, col;
-        source_line_col(s->span.source, s->span.begin, &line, &col);
-        x.line = line;
-        x.file = string(b, file_name(s->span.source->path));
-    }
+    RtPlace at = place(b, s->span);
+    x.file = at.file, x.line = at.line;
     VEC_PUSH(b->arena, &b->steps, x);
     for (uint32_t i = 0; i < s->cost.n; i++) {
         const PlanCost *c = &s->cost.data[i];

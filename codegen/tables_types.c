@@ -18,7 +18,10 @@
 static const TableField fields_RtCount[] = {INT(RtCount, kind), INT(RtCount, space), INT(RtCount, value),
                                             INT(RtCount, block), INT(RtCount, max)};
 TYPE(RtCount)
-static const TableField fields_RtSpace[] = {STR(RtSpace, name), INT(RtSpace, is_edge), INT(RtSpace, fixed)};
+static const TableField fields_RtPlace[] = {STR(RtPlace, file), INT(RtPlace, line)};
+TYPE(RtPlace)
+static const TableField fields_RtSpace[] = {STR(RtSpace, name), INT(RtSpace, is_edge), INT(RtSpace, fixed),
+                                            SUB(RtSpace, declared, RtPlace)};
 TYPE(RtSpace)
 static const TableField fields_RtMapDef[] = {
     STR(RtMapDef, name),       INT(RtMapDef, from),     INT(RtMapDef, to),
@@ -49,7 +52,8 @@ static const TableField fields_RtGraphDef[] = {STR(RtGraphDef, name),
                                                INT(RtGraphDef, n_path),
                                                INTS(RtGraphDef, path, RT_MAX_PATH),
                                                INT(RtGraphDef, n_keys),
-                                               STRS(RtGraphDef, keys, RT_MAX_PATH + 1)};
+                                               STRS(RtGraphDef, keys, RT_MAX_PATH + 1),
+                                               SUB(RtGraphDef, declared, RtPlace)};
 TYPE(RtGraphDef)
 static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, kind),
@@ -74,7 +78,8 @@ static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, row),
                                                 INT(RtTensorDef, col),
                                                 INT(RtTensorDef, is_map),
-                                                INT(RtTensorDef, map)};
+                                                INT(RtTensorDef, map),
+                                                SUB(RtTensorDef, declared, RtPlace)};
 TYPE(RtTensorDef)
 static const TableField fields_RtBuffer[] = {INT(RtBuffer, kind),          INT(RtBuffer, ref),   INT(RtBuffer, elem),
                                              INT(RtBuffer, width),         INT(RtBuffer, slot),  STR(RtBuffer, name),

@@ -260,22 +260,22 @@ static bool read_rows(Build *b)
 {
     Session *s = b->s;
     const IrModule *m = b->elaborated;
-    const char *unknown = NULL;
+    const IrSpace *unknown = NULL;
     int64_t *rows = opt_has(&s->opt, OPT_DATA) ? facts_rows(s, m, opt_value(&s->opt, OPT_DATA, "")) : NULL;
     if (s->diags.n_errors) return false;
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *g = &m->graphs.data[i];
         IrId spaces[] = {g->src_space, g->dst_space, g->kind == IR_GRAPH_FILE ? g->edge : g->src_space};
         for (int k = 0; k < 3 && ir_graph_is_read(g->kind); k++)
-            if (!rows || rows[spaces[k]] < 0) unknown = m->spaces.data[spaces[k]].name;
+            if (!rows || rows[spaces[k]] < 0) unknown = &m->spaces.data[spaces[k]];
     }
     b->budget.rows = rows;
     b->budget.n_rows = m->spaces.n;
     if (!unknown) return true;
-    Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--memory-budget` wants to know how many rows `%s` has",
-                          unknown);
+    Diag *it = diag_error(&s->diags, E0612, unknown->span, "`--memory-budget` wants to know how many rows `%s` has",
+                          unknown->name);
     diag_help(&s->diags, it, "give --data DIR with the arrays of the model's relations, and num_%ss in meta.json",
-              unknown);
+              unknown->name);
     return false;
 }
 

@@ -137,6 +137,14 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
     return derive_drawn(e, kind, policy, base, 0, 0);
 }
 
+/* Keeps the first place at which the program says a graph: for errors about its size, which data alone say. */
+static const GraphValue *graph_said(Elab *e, const GraphValue *g, Span s)
+{
+    IrGraph *ir = &e->m->graphs.data[g->id];
+    if (!ir->span.source) ir->span = s;
+    return g;
+}
+
 enum { GRAPH_COST = 512 }; /* operations that a graph counts as: it has lists of its own, and each may lead to more */
 
 /* The graph to derive one from. */
@@ -305,7 +313,8 @@ const GraphValue *graph_pairs(Elab *e, IrGraphKind kind, const GraphValue *base,
 {
     /* are known */
     bool ends = kind == IR_GRAPH_COMPLETE || (kind == IR_GRAPH_SIBLINGS && graph_ir(e, base)->kind == IR_GRAPH_NEAREST);
-    return ends || is_known(e, base) ? graph_derive(e, kind, IR_LOOPS_KEEP, base) : graph_found_pairs(e, kind, base, s);
+    if (!ends && !is_known(e, base)) return graph_found_pairs(e, kind, base, s);
+    return graph_said(e, graph_derive(e, kind, IR_LOOPS_KEEP, base), s);
 }
 
 /* line(g), siblings(g), complete(g): pairs of edges or nodes of g. */
@@ -354,7 +363,7 @@ Value builtin_candidates(Elab *e, const Call *c)
         diag_error(e->d, E0302, c->span, "wanted `candidates(g)`");
         return value_error();
     }
-    return value_graph(graph_derive(e, IR_GRAPH_CANDIDATES, IR_LOOPS_KEEP, base), c->span);
+    return value_graph(graph_said(e, graph_derive(e, IR_GRAPH_CANDIDATES, IR_LOOPS_KEEP, base), c->span), c->span);
 }
 
 /* The array of an integer `word` for each edge of a graph: beside NAME_index lies NAME_word. NULL: no array has its
@@ -414,7 +423,7 @@ Value builtin_answers(Elab *e, const Call *c)
     const GraphValue *base;
     const char *by = NULL;
     if (!graph_arg(e, c, 0, &base) || !targets_known(e, base, "answers", c->span)) return value_error();
-    IrGraph g = {.kind = IR_GRAPH_ANSWERS, .base = base->id, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {.kind = IR_GRAPH_ANSWERS, .base = base->id, .orig = IR_NONE, .image = IR_NONE, .span = c->span};
     for (uint32_t i = 1; i < c->n; i++) {
         const CallArg *a = &c->args[i];
         bool key = a->name && !a->word && !strcmp(a->name, "by");
@@ -470,7 +479,7 @@ static bool add_step(Elab *e, const CallArg *arg, IrGraph *g)
 /* compose(a, b, ...): an edge for each pair of nodes that a walk joins, along an edge of a, then one of b. */
 Value builtin_compose(Elab *e, const Call *c)
 {
-    IrGraph g = {.kind = IR_GRAPH_COMPOSE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {.kind = IR_GRAPH_COMPOSE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .span = c->span};
     if (c->n < 2 || c->n > IR_MAX_PATH) {
         diag_error(e->d, E0302, c->span, "`compose` joins 2 to %d graphs, found %u: `compose(g, reverse(g))`",
                    IR_MAX_PATH, c->n);
@@ -522,8 +531,8 @@ Value builtin_negatives(Elab *e, const Call *c)
     int64_t n[] = {1, 0};
     if (!graph_arg(e, c, 0, &base) || !negatives_known(e, base, c->span)) return value_error();
     if (!draw_args(e, c, names, n, 2, "negatives(g, k = 5, seed = 1)")) return value_error();
-    return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]),
-                         IR_LOOPS_KEEP);
+    const GraphValue *g = derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]);
+    return derive_filled(e, c, base, graph_said(e, g, c->span), IR_LOOPS_KEEP);
 }
 
 /* permutation(g, seed = 0): into each node one edge, from another. */

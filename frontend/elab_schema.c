@@ -311,6 +311,7 @@ bool type_space(Elab *e, const NodeType *t, Span s, IrId *out)
     for (uint32_t i = 1; i < e->m->spaces.n; i++)
         if (!strcmp(e->m->spaces.data[i].name, name)) return *out = i, true;
     *out = ir_space_new(e->m, name, false);
+    e->m->spaces.data[*out].span = t->span;
     return true;
 }
 
@@ -356,7 +357,8 @@ static const GraphValue *relation_graph(Elab *e, uint32_t number, Span s)
     const char *name = space_name(e, r->name);
     const GraphValue *known = graph_of_space(e, name);
     if (known) return known;
-    IrGraph g = {.name = name, .kind = kinds[r->kind], .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {
+        .name = name, .kind = kinds[r->kind], .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .span = r->span};
     for (uint32_t i = 0; i < r->n_path; i++) {
         const GraphValue *step = step_graph(e, &r->path[i], s);
         if (!step) return NULL;
@@ -367,6 +369,7 @@ static const GraphValue *relation_graph(Elab *e, uint32_t number, Span s)
         !type_space(e, &e->schema->types.data[r->to], s, &g.dst_space))
         return NULL;
     g.edge = ir_space_new(e->m, name, true);
+    e->m->spaces.data[g.edge].span = r->span;
     graph_maps(e, &g);
     return graph_add(e, g);
 }

@@ -75,7 +75,7 @@ Value graph_of_file(Elab *e, const char *name, Span s)
         *v = (GraphValue){.name = e->m->graphs.data[i].name, .id = i};
         return value_graph(v, s);
     }
-    IrGraph g = {.name = name, .kind = IR_GRAPH_FILE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {.name = name, .kind = IR_GRAPH_FILE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .span = s};
     g.src_space = graph_ir(e, data)->src_space;
     g.dst_space = graph_ir(e, data)->dst_space;
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", name), true);

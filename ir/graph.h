@@ -34,6 +34,7 @@ typedef struct IrSpace {
     bool is_edge;     /* stored sorted by destination, in the user's order inside each row */
     bool has_dim;     /* one element per index of `dim`: "x.col". Reshape leads from unit to it and back */
     IrId dim;
+    Span span; /* where a schema declares the type or the relation; none for others */
 } IrSpace;
 
 /* A function between spaces, from -> to. `edge.src`, `edge.dst`, `node.graph`, `edge.loops.orig`. */
@@ -132,6 +133,7 @@ typedef struct IrGraph {
        for */
     const char *keys[IR_MAX_PATH + 1];
     uint32_t n_keys;
+    Span span; /* where the program says it; none for the data's graph, loops, reverses and made-up ones */
 } IrGraph;
 /* Whether its targets are the base's edges, its sources the nodes that these lead to. */
 static inline bool ir_graph_is_of_targets(IrGraphKind k) { return k == IR_GRAPH_CANDIDATES || k == IR_GRAPH_ANSWERS; }

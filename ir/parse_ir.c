@@ -262,7 +262,7 @@ static void parse_dim(Parser *p)
 static void parse_space(Parser *p)
 {
     Token at = p->at;
-    IrSpace space = {.name = name(p, "a space's name")};
+    IrSpace space = {.name = name(p, "a space's name"), .span = span_of(p, at)};
     define(p, &p->spaces, at, space.name, p->m->spaces.n);
     if (accept(p, ":")) {
         space.has_dim = accept(p, "dim");
@@ -372,7 +372,8 @@ static void parse_graph(Parser *p)
                  .orig = IR_NONE,
                  .image = IR_NONE,
                  .batch = IR_NONE,
-                 .of = IR_NONE};
+                 .of = IR_NONE,
+                 .span = span_of(p, at)};
     define(p, &p->graphs, at, g.name, p->m->graphs.n);
     expect(p, ":");
     parse_graph_kind(p, &g);

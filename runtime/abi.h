@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 22
+#define RT_ABI_VERSION 23
 
 typedef union RtArg {
     void *p;
@@ -55,9 +55,13 @@ enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 };              
    All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot
    are relative to the program's first_buffer and first_slot. A buffer of kind RT_BUF_RESULT whose
    result has tensor >= 0 means the tensor's own storage. */
+typedef struct RtPlace { /* where the .gnn source says something, for errors about data that do not fit */
+    int64_t file, line;  /* line 0: it says it nowhere */
+} RtPlace;
 typedef struct RtSpace {
     int64_t name, is_edge;
-    int64_t fixed; /* elements, where the model says how many; else 0 */
+    int64_t fixed;    /* elements, where the model says how many; else 0 */
+    RtPlace declared; /* of a type or a relation of a schema */
 } RtSpace;
 typedef struct RtMapDef {
     int64_t name, from, to, partial, sorted, inverse;
@@ -78,6 +82,7 @@ typedef struct RtGraphDef {
     int64_t n_path, path[RT_MAX_PATH];
     /* answers: names of arrays with an integer for each edge of the base, then of each graph of path */
     int64_t n_keys, keys[RT_MAX_PATH + 1];
+    RtPlace declared;
 } RtGraphDef;
 typedef struct RtTensorDef {
     int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */
@@ -89,6 +94,7 @@ typedef struct RtTensorDef {
     int64_t bound, allow_missing, sparse;
     int64_t nonzeros, of, row, col; /* nonzeros 1: holds those of tensor `of`; maps of each */
     int64_t is_map, map;            /* is_map 1: an input whose integers are its rows' images under the map */
+    RtPlace declared;
 } RtTensorDef;
 typedef struct RtCount { /* PlanCount */
     int64_t kind, space, value, block, max;

@@ -148,7 +148,7 @@ static RtCode run_main(const RtModel *m, int argc, char **argv, bool *silent, Rt
 
 int gnnrt_main(const RtModel *model, int argc, char **argv)
 {
-    char text[1200];
+    char text[1536];
     RtStatus st = {0};
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
     bool silent = false;

@@ -210,7 +210,7 @@ void rt_cli_ranks_close(RtCli *c, RtCode code)
     if (code) rt_peers_fail(c->peers, c->st);
     c->silent = code != RT_OK; /* closing may end this process */
     if (code && rt_peers_speaks(c->peers)) {
-        char text[1200];
+        char text[1536];
         rt_status_text(c->st, text, sizeof text);
         fflush(stdout);
         fputs(text, stderr);

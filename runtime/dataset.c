@@ -242,10 +242,28 @@ static RtCode order_column(Loader *l, const RtGraphDef *d, RtEdgeIds *ids, RtBlo
     return code;
 }
 
+/* meta.json may say which kinds a relation joins whose file or column has its name. */
+static RtCode check_ends(Loader *l, const RtGraphDef *d)
+{
+    const char *name = l->m->strings + d->name, *file = l->m->strings + d->file;
+    const char *src = rt_load_space(l, d->src_space), *dst = rt_load_space(l, d->dst_space);
+    const RtJson *said = rt_json_get(rt_json_get(l->source.meta.root, "relations"), name);
+    const RtJson *from = said ? said->first : NULL, *to = from ? from->next : NULL;
+    bool list = d->kind == RT_GRAPH_FILE;
+    char own[600];
+    snprintf(own, sizeof own, "%s.%s", list ? name : src, list ? "edge_index" : name);
+    if (!to || from->kind != RT_JSON_STRING || to->kind != RT_JSON_STRING || strcmp(own, file)) return RT_OK;
+    if (!strcmp(from->text, src) && !strcmp(to->text, dst)) return RT_OK;
+    return rt_fail(l->st, RT_E_DATA_RELATION, "meta.json", NULL,
+                   "found that relation %s leads from %s to %s, wanted from %s to %s", name, from->text, to->text, src,
+                   dst);
+}
+
 static RtCode read_list(Loader *l, int64_t i, RtEdgeIds *whole)
 {
     const RtGraphDef *d = &l->m->graphs[i];
     const char *stem = l->m->strings + d->file, *place = l->list_places[i];
+    RT_TRY(check_ends(l, d));
     rt_source_place(&l->source, stem, l->list_places[i], PLACE_BYTES);
     if (first_reader(l->m, i) < i) {
         whole[i] = whole[first_reader(l->m, i)];
@@ -285,11 +303,12 @@ static RtCode read_lists(Loader *l)
 {
     RtArray types = {0};
     RtEdgeIds *whole;
+    const RtGraphDef *d = NULL;
     int64_t where = -1;
     RT_TRY(rt_alloc(&whole, l->m->n_graphs, sizeof *whole, "a data set", l->st));
     RtCode code = RT_OK;
     for (int64_t i = 0; i < l->m->n_graphs && !code; i++) {
-        const RtGraphDef *d = &l->m->graphs[i];
+        d = &l->m->graphs[i];
         if (d->kind == RT_GRAPH_COMPOSE && l->o->part) code = read_pairs(l, i);
         if (!rt_graph_is_read(d)) continue;
         code = read_list(l, i, whole);
@@ -305,7 +324,14 @@ static RtCode read_lists(Loader *l)
     }
     rt_array_free(&types);
     free(whole);
-    return code;
+    return code ? rt_declared_graph(code, l->m, d, l->st) : RT_OK;
+}
+
+static RtCode read_key(Loader *l, const RtGraphDef *d, const char *stem, RtArray *a)
+{
+    if (rt_source_has(&l->source, stem)) return read_integers(l, stem, rt_load_place(l, stem), a);
+    return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, stem), "save an int64 of each edge",
+                   "the keys of edges, by which %s finds answers, are missing", l->m->strings + d->name);
 }
 
 /* The integers of edges that graphs ask for: each array is read once for each graph that asks. */
@@ -319,11 +345,7 @@ static RtCode read_keys(Loader *l)
         for (int64_t k = 0; k < l->m->graphs[i].n_keys; k++) {
             const char *stem = l->m->strings + l->m->graphs[i].keys[k];
             RtArray *a = &l->key_arrays[l->n_key_arrays++];
-            if (!rt_source_has(&l->source, stem))
-                return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, stem), "save an int64 of each edge",
-                               "the keys of edges, by which %s finds answers, are missing",
-                               l->m->strings + l->m->graphs[i].name);
-            RT_TRY(read_integers(l, stem, rt_load_place(l, stem), a));
+            RT_TRY(rt_declared_graph(read_key(l, &l->m->graphs[i], stem, a), l->m, &l->m->graphs[i], l->st));
             l->keys[i].place[k] = stem;
             l->keys[i].of[k] = a->data.p;
             l->keys[i].n[k] = a->count;
@@ -404,12 +426,14 @@ static RtCode read_batch(Loader *l)
             continue;
         }
         some = true;
-        RT_TRY(read_graphs_of(l, stem, &l->batches[s]));
+        RT_TRY(rt_declared_space(read_graphs_of(l, stem, &l->batches[s]), m, s, l->st));
         l->graphs_of[s] = l->batches[s].data.p;
     }
     if (!some || missing < 0) return RT_OK;
-    return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_space(l, missing), "save it as KIND.batch.npy, int64, ascending",
-                   "the graph of each %s is missing", rt_load_space(l, missing));
+    return rt_declared_space(rt_fail(l->st, RT_E_DATA_MISSING, rt_load_space(l, missing),
+                                     "save it as KIND.batch.npy, int64, ascending", "the graph of each %s is missing",
+                                     rt_load_space(l, missing)),
+                             m, missing, l->st);
 }
 
 static RtCode build_graph(Loader *l)
@@ -715,7 +739,7 @@ static RtCode find_nonzeros(Loader *l)
         const RtTensorDef *t = &l->m->tensors[i];
         RtNonzeros *z = &l->nonzeros[i];
         if (!t->nonzeros || !rt_load_wants(l, i)) continue;
-        RT_TRY(find_nonzeros_of(l, t->of, z));
+        RT_TRY(rt_declared_tensor(find_nonzeros_of(l, t->of, z), l->m, t->of, l->st));
         l->counts[t->space] = z->count;
         l->patterns[l->n_patterns++] = (RtPattern){t->row, t->col, z->count, z->rows, z->cols};
     }
@@ -760,9 +784,13 @@ static RtCode place_folds(Loader *l, int64_t tensor)
 static RtCode place_inputs(Loader *l)
 {
     RT_TRY(rt_tensors_create(l->m, l->d->graph, &l->d->tensors, l->st));
-    for (int64_t i = 0; i < l->m->n_tensors; i++)
-        if (rt_load_wants(l, i) && is_fold_mask(l, i)) RT_TRY(place_folds(l, i));
-        else if (rt_load_wants(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
+    for (int64_t i = 0; i < l->m->n_tensors; i++) {
+        if (!rt_load_wants(l, i)) continue;
+        RtCode code = is_fold_mask(l, i)          ? place_folds(l, i)
+                      : l->m->tensors[i].nonzeros ? place_nonzeros(l, i)
+                                                  : place_input(l, i);
+        RT_TRY(rt_declared_tensor(code, l->m, i, l->st));
+    }
     for (int64_t i = 0; i < l->m->n_tensors; i++) {
         const RtTensorDef *t = &l->m->tensors[i];
         if (t->is_map && rt_load_wants(l, i))

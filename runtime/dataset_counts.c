@@ -121,8 +121,9 @@ static RtCode check_batch_rows(Loader *l)
         char stem[300];
         if (!l->graphs_of[s] || l->batches[s].count == l->counts[s]) continue;
         snprintf(stem, sizeof stem, "%s.batch", rt_load_space(l, s));
-        return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, stem), NULL, "found %lld rows, wanted %lld: one per %s",
-                       (long long)l->batches[s].count, (long long)l->counts[s], rt_load_space(l, s));
+        rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, stem), NULL, "found %lld rows, wanted %lld: one per %s",
+                (long long)l->batches[s].count, (long long)l->counts[s], rt_load_space(l, s));
+        return rt_declared_space(RT_E_DATA_ROWS, l->m, s, l->st);
     }
     for (int64_t i = 0; i < l->m->n_graphs && l->batch.data.p; i++) {
         const RtGraphDef *g = &l->m->graphs[i];
@@ -152,23 +153,24 @@ static RtCode check_counts(Loader *l)
 {
     const RtModel *m = l->m;
     for (int64_t s = 0; s < m->n_spaces; s++)
-        if (l->counts[s] > INT32_MAX)
-            return rt_fail(l->st, RT_E_GRAPH_SIZE, l->why[s], NULL,
-                           "found %lld elements of %s, wanted at most 2147483647", (long long)l->counts[s],
-                           rt_load_space(l, s));
+        if (l->counts[s] > INT32_MAX) {
+            rt_fail(l->st, RT_E_GRAPH_SIZE, l->why[s], NULL, "found %lld elements of %s, wanted at most 2147483647",
+                    (long long)l->counts[s], rt_load_space(l, s));
+            return rt_declared_space(RT_E_GRAPH_SIZE, m, s, l->st);
+        }
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *g = &m->graphs[i];
         RtEdgeIds ids = rt_graph_is_read(g) ? l->files[i]
                                             : (RtEdgeIds){l->edge_place, l->n_edges, l->src_ids, l->dst_ids, NULL};
         const int64_t ends[] = {l->counts[g->src_space], l->counts[g->dst_space]};
         if ((g->kind == RT_GRAPH_DATA || rt_graph_is_read(g)) && ends[0] >= 0 && ends[1] >= 0)
-            RT_TRY(rt_edge_ids_check(m, g, &ids, ends, l->st));
+            RT_TRY(rt_declared_graph(rt_edge_ids_check(m, g, &ids, ends, l->st), m, g, l->st));
     }
     for (int64_t i = 0; i < m->n_tensors; i++) {
         const Input *in = &l->inputs[i];
         int64_t want = m->tensors[i].space ? l->counts[m->tensors[i].space] : -1;
         if (in->present && want >= 0 && (in->csr || in->dense.n_dims) && input_rows(in) != want)
-            return rt_load_rows_error(l, i, input_rows(in));
+            return rt_declared_tensor(rt_load_rows_error(l, i, input_rows(in)), m, i, l->st);
     }
     return rt_memory_check(bytes_of_nodes(l), "a graph of so many nodes", l->st);
 }

@@ -62,7 +62,7 @@ enum {
 
 typedef struct GnnrtStatus {
     int32_t code;
-    char message[1056]; /* "place: found and wanted\nhint" */
+    char message[1056]; /* "place: found and wanted\nwhere the model declares it\nhint" */
 } GnnrtStatus;
 
 const char *gnnrt_code_name(int32_t code); /* "WEIGHTS_SHAPE" */

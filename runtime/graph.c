@@ -60,14 +60,15 @@ int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts)
 RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st)
 {
     const char *name = g->model->strings + g->model->spaces[space].name;
+    RtCode code = RT_OK;
     if (count < 0)
-        return rt_fail(st, RT_E_GRAPH_COUNT, "meta.json", "add num_nodes (or num_<space>s) to meta.json",
+        code = rt_fail(st, RT_E_GRAPH_COUNT, "meta.json", "add num_nodes (or num_<space>s) to meta.json",
                        "the number of elements of %s is unknown", name);
-    if (count > INT32_MAX)
-        return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
+    else if (count > INT32_MAX)
+        code = rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
                        "found %lld elements of %s, wanted at most 2147483647", (long long)count, name);
-    g->spaces[space].count = count;
-    return RT_OK;
+    else g->spaces[space].count = count;
+    return rt_declared_space(code, g->model, space, st);
 }
 
 /* Whether the space holds nodes that are chosen from others: they are counted when their graph is built. */
@@ -289,35 +290,31 @@ static RtCode count_candidates(RtGraph *g, const RtGraphDef *d, int64_t n_base, 
     return rt_graph_set_count(g, d->edge, *n, st);
 }
 
+static RtCode build_edges_of(RtGraph *g, int64_t i, const RtTopology *t, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    const RtGraphDef *d = &m->graphs[i];
+    RtEdgeList *lists = g->lists;
+    assert(d->base < i); /* a graph is derived from one before it */
+    if (d->kind == RT_GRAPH_KEYED) return rt_graph_set_count(g, d->edge, 0, st); /* none until the keys are said */
+    if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED)
+        return rt_graph_build_found(g, d, t, lists[d->base].n, &lists[i].n, st);
+    if (d->kind == RT_GRAPH_CANDIDATES && m->maps[d->src].implied && m->maps[d->dst].implied)
+        return count_candidates(g, d, lists[d->base].n, &lists[i].n, st);
+    RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
+    const int32_t *from = d->kind == RT_GRAPH_NEAREST ? NULL : places_of(g, d->src_space);
+    if (d->kind == RT_GRAPH_SELF_LOOPS && !d->redrawn && !from && !places_of(g, d->dst_space))
+        return sort_loops(g, d, &lists[i], &lists[d->base], st);
+    RT_TRY(sort_edges(g, d, &lists[i], from, places_of(g, d->dst_space), st));
+    assert(rt_rows(g, d->edge, RT_READ) == lists[i].n);
+    return d->base >= 0 ? link_base(g, d, &lists[i], &lists[d->base], st) : RT_OK;
+}
+
 static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
-    RtEdgeList *lists = g->lists;
-    for (int64_t i = 0; i < m->n_graphs; i++) {
-        const RtGraphDef *d = &m->graphs[i];
-        assert(d->base < i);             /* a graph is derived from one before it */
-        if (d->kind == RT_GRAPH_KEYED) { /* none until the keys are said */
-            RT_TRY(rt_graph_set_count(g, d->edge, 0, st));
-            continue;
-        }
-        if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED) {
-            RT_TRY(rt_graph_build_found(g, d, t, lists[d->base].n, &lists[i].n, st));
-            continue;
-        }
-        if (d->kind == RT_GRAPH_CANDIDATES && m->maps[d->src].implied && m->maps[d->dst].implied) {
-            RT_TRY(count_candidates(g, d, lists[d->base].n, &lists[i].n, st));
-            continue;
-        }
-        RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
-        const int32_t *from = d->kind == RT_GRAPH_NEAREST ? NULL : places_of(g, d->src_space);
-        if (d->kind == RT_GRAPH_SELF_LOOPS && !d->redrawn && !from && !places_of(g, d->dst_space)) {
-            RT_TRY(sort_loops(g, d, &lists[i], &lists[d->base], st));
-            continue;
-        }
-        RT_TRY(sort_edges(g, d, &lists[i], from, places_of(g, d->dst_space), st));
-        assert(rt_rows(g, d->edge, RT_READ) == lists[i].n);
-        if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
-    }
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        RT_TRY(rt_declared_graph(build_edges_of(g, i, t, st), m, &m->graphs[i], st));
     for (int64_t s = 1; s < m->n_spaces; s++)
         if (g->spaces[s].count < 0) RT_TRY(rt_graph_set_count(g, s, t->counts[s], st));
     return RT_OK;

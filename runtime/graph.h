@@ -4,6 +4,7 @@
    order, but for those that are given an order. */
 #pragma once
 #include "runtime/abi.h"
+#include "runtime/declared.h"
 #include "runtime/memory.h"
 
 /* Where a matrix has elements: row and column of each, as two maps of one space. */

@@ -58,9 +58,12 @@ static int32_t report(RtCode code, const RtStatus *st, GnnrtStatus *out)
     if (!out) return (int32_t)code;
     out->code = (int32_t)code;
     out->message[0] = 0;
-    if (code)
-        snprintf(out->message, sizeof out->message, "%s%s%s%s%s", st->place, st->place[0] ? ": " : "", st->message,
-                 st->hint[0] ? "\n" : "", st->hint);
+    if (!code) return 0;
+    size_t size = sizeof out->message;
+    int n = snprintf(out->message, size, "%s%s%s%s%s", st->place, st->place[0] ? ": " : "", st->message,
+                     st->note[0] ? "\n" : "", st->note);
+    int room = (int)size - n - 2; /* less than a hint where all else is as long as it can be */
+    if (st->hint[0]) snprintf(out->message + n, size - (size_t)n, "\n%.*s", room, st->hint);
     return (int32_t)code;
 }
 
@@ -324,7 +327,9 @@ static RtCode find_lists(const RtModel *m, const GnnrtGraphDesc *d, RtEdgeIds *f
         const GnnrtEdgeList *list = list_named(d, name);
         bool rows = m->graphs[i].kind == RT_GRAPH_COLUMN;
         if (!list)
-            return rt_fail(st, RT_E_DATA_MISSING, name, "give it in `lists`", "the model reads this list of edges");
+            return rt_declared_graph(
+                rt_fail(st, RT_E_DATA_MISSING, name, "give it in `lists`", "the model reads this list of edges"), m,
+                &m->graphs[i], st);
         if (list->n_edges < 0 || (list->n_edges && ((!list->src && !rows) || !list->dst)))
             return bad_argument(st, "a list of edges has a negative count or NULL for src or dst");
         files[i] = (RtEdgeIds){name, list->n_edges, list->src, list->dst, NULL};
@@ -382,7 +387,7 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     if (!code) code = fill_counts(m, d, counts, graphs_of, st);
     if (!code) code = rt_graph_create(m, &t, g, st);
     for (int64_t i = 0; !code && i < m->n_tensors; i++)
-        if (m->tensors[i].is_map) code = say_map(*g, &m->tensors[i], d, st);
+        if (m->tensors[i].is_map) code = rt_declared_tensor(say_map(*g, &m->tensors[i], d, st), m, i, st);
     free(files);
     free(graphs_of);
     free(counts);
@@ -765,8 +770,9 @@ static RtCode give_inputs(Call *call, const void *const *inputs)
         int64_t count = rt_tensor_count(m, call->c->g, tensor);
         if (!inputs[i] && count)
             return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(m, t->name), NULL, "the input is NULL");
-        RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0, rt_string(m, t->name),
-                              call->st));
+        RtCode code = rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0, rt_string(m, t->name),
+                                     call->st);
+        RT_TRY(rt_declared_tensor(code, m, tensor, call->st));
         call->half->exec->tensors[tensor] = stored_in(call, t->space, t->width, t->dtype, inputs[i]);
         if (t->is_map) RT_TRY(same_map(call, t, call->half->exec->tensors[tensor]));
     }

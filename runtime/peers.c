@@ -621,8 +621,10 @@ RtCode rt_peers_heard(int rank, const RtStatus *theirs, RtStatus *st)
     }
     char text[460];
     snprintf(text, sizeof text, "%.100s%s%.350s", theirs->place, theirs->place[0] ? ": " : "", theirs->message);
-    return rt_fail(st, RT_E_PEER_LOST, NULL, theirs->hint[0] ? theirs->hint : NULL, "rank %d failed, R%d: %s", rank,
-                   (int)theirs->code, text);
+    rt_fail(st, RT_E_PEER_LOST, NULL, theirs->hint[0] ? theirs->hint : NULL, "rank %d failed, R%d: %s", rank,
+            (int)theirs->code, text);
+    if (st) memcpy(st->note, theirs->note, sizeof st->note);
+    return RT_E_PEER_LOST;
 }
 
 void rt_peers_fail(RtPeers *p, const RtStatus *st)

@@ -33,6 +33,7 @@ RtCode rt_fail(RtStatus *st, RtCode code, const char *place, const char *hint, c
     const CodeRow *row = code_row(code);
     if (!hint) hint = row ? row->hint : "";
     st->code = code;
+    st->note[0] = 0;
     snprintf(st->place, sizeof st->place, "%s", place ? place : "");
     snprintf(st->hint, sizeof st->hint, "%s", hint);
     va_list ap;
@@ -82,7 +83,7 @@ const char *rt_code_name(RtCode code)
 int rt_status_text(const RtStatus *st, char *out, size_t size)
 {
     const char *sep = st->place[0] ? ": " : "";
-    const char *help = st->hint[0] ? "  = help: " : "";
-    return snprintf(out, size, "error[R%d]: %s%s%s\n%s%s%s", (int)st->code, st->place, sep, st->message, help, st->hint,
-                    st->hint[0] ? "\n" : "");
+    const char *note = st->note[0] ? "  = note: " : "", *help = st->hint[0] ? "  = help: " : "";
+    return snprintf(out, size, "error[R%d]: %s%s%s\n%s%s%s%s%s%s", (int)st->code, st->place, sep, st->message, note,
+                    st->note, st->note[0] ? "\n" : "", help, st->hint, st->hint[0] ? "\n" : "");
 }

@@ -15,6 +15,7 @@ typedef struct RtStatus {
     RtCode code;
     char place[256];   /* file, flag or function; may be empty */
     char message[512]; /* found and wanted, lower case */
+    char note[256];    /* where the program declares what was wanted (declared.h); may be empty */
     char hint[256];    /* may be empty */
 } RtStatus;
 
@@ -37,5 +38,5 @@ RtCode rt_fail_errno(RtStatus *st, RtCode code, const char *path);
 int rt_code_exit(RtCode code);          /* the process exit code */
 const char *rt_code_title(RtCode code); /* "not an npy file" */
 const char *rt_code_name(RtCode code);  /* "NPY_MAGIC" */
-/* "error[R101]: place: message\n  = help: hint\n"; returns the length as snprintf does. */
+/* "error[R101]: place: message\n  = note: note\n  = help: hint\n"; returns the length as snprintf does. */
 int rt_status_text(const RtStatus *st, char *out, size_t size);

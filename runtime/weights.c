@@ -204,15 +204,18 @@ RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, i
     const RtStEntry *e = rt_st_find(f, name);
     shape_text(&want, wanted, sizeof wanted);
     if (!e)
-        return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
-                       "tensor %s is missing, wanted %s", name, wanted);
+        return rt_declared_tensor(rt_fail(st, RT_E_WEIGHTS_NAME, place,
+                                          "`info` lists the names, shapes and dtypes the model wants",
+                                          "tensor %s is missing, wanted %s", name, wanted),
+                                  t->model, tensor, st);
     bool same = e->n_dims == want.n_dims;
     for (int64_t i = 0; same && i < want.n_dims; i++) same = e->shape[i] == want.shape[i];
     shape_text(e, found, sizeof found);
     if (!same || e->dtype != want.dtype)
-        return rt_fail(st, same ? RT_E_WEIGHTS_DTYPE : RT_E_WEIGHTS_SHAPE, place,
-                       "was the model built with other sizes, or for other data?", "tensor %s: found %s, wanted %s",
-                       name, found, wanted);
+        return rt_declared_tensor(rt_fail(st, same ? RT_E_WEIGHTS_DTYPE : RT_E_WEIGHTS_SHAPE, place,
+                                          "was the model built with other sizes, or for other data?",
+                                          "tensor %s: found %s, wanted %s", name, found, wanted),
+                                  t->model, tensor, st);
     copy_layout(d, t->counts[tensor], rt_tensor_ids(t, tensor), out, (char *)(uintptr_t)e->data, true);
     return RT_OK;
 }

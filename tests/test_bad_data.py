@@ -95,7 +95,7 @@ def put(a, at, v):
 big = x.astype("<i8")
 big[3, 3] = 2**40
 for case in [
-    ("x_rows", 3, "R112", "x.npy", x[:-1], "59", "60"),
+    ("x_rows", 3, "R112", "x.npy", x[:-1], "59", "60", "note: `x` is declared here: toy.gnn:1\n"),
     ("x_rows_none", 3, "R112", "x.npy", x[:0]),
     ("x_width", 3, "R113", "x.npy", x[:, :-1], "7", "8"),
     ("x_scalar", 3, "R112", "x.npy", np.array(1, "<f4")),
@@ -104,7 +104,7 @@ for case in [
     ("x_f64_beyond_f32", 2, "R116", "x.npy", put(x.astype("<f8"), (5, 2), 1e300), "row 5"),
     ("x_int_beyond_f32", 3, "R115", "x.npy", big, str(2**40)),
     ("y_floats", 3, "R114", "y.npy", y.astype("<f4"), "f32"),
-    ("y_beyond_classes", 3, "R115", "y.npy", put(y, 7, toy.CLASSES), "7", "3"),
+    ("y_beyond_classes", 3, "R115", "y.npy", put(y, 7, toy.CLASSES), "7", "3", "note: `y` is declared here: toy.gnn:8\n"),
     ("y_below_missing", 3, "R115", "y.npy", put(y, 7, -2), "-2"),
     ("y_rows", 3, "R112", "y.npy", y[:-3]),
     ("y_matrix", 3, "R113", "y.npy", np.stack([y, y], 1)),
@@ -185,6 +185,12 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 
+# Pairs of all nodes, which no file says, are refused where the program asks for them.
+box.write("pairs.gnn", "model pairs(edge_weight: edge) -> node {\n  x = sum_in(edge_weight)\n  return over complete() { sum_in(x.src) }\n}\n")
+box.must(box.gnnc, "build", "pairs.gnn", "--quick", "--cpu=generic", "-o", box.path("pairs"))
+with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:
+    f.write(meta(num_nodes=100000))
+box.refuses("pairs_of_all_nodes", [box.path("pairs"), "infer", "--data", "spoilt", "--out", "y.npy"], 3, "R301", "10000000000", "`complete` is declared here: pairs.gnn:3")
 # Counts that no file agrees with are refused before anything of that size is made, in whatever order nodes are stored.
 for n, rc, code, says in [(2**61 - 1, 3, "R301", str(2**61 - 1)), (2**31 - 2, 3, "R112", "60"), (2**31 - 1, 3, "R112", "60")]:
     with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:

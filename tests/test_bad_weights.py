@@ -106,7 +106,7 @@ for case in [
     ("metadata_twice", 2, "R204", pack(b'{"__metadata__": {}, ' + json.dumps(HEAD).encode()[1:], BODY), "__metadata__"),
     ("other_name", 3, "R205", renamed(W, "weight"), W),
     ("more_tensors", 3, "R205", pack(dict(HEAD, more={"dtype": "F32", "shape": [0], "data_offsets": [len(BODY)] * 2}), BODY), "more"),
-    ("other_shape", 3, "R206", changed(W, shape=[3, 8]), W, "[3, 8]", "[8, 3]"),
+    ("other_shape", 3, "R206", changed(W, shape=[3, 8]), W, "[3, 8]", "[8, 3]", "note: `W` is declared here: toy.gnn:2\n"),
     ("flat_shape", 3, "R206", changed(W, shape=[24]), W),
     ("dtype_i32", 3, "R207", changed(W, dtype="I32"), W, "i32"),
     ("dtype_bf16", 3, "R207", changed(W, dtype="BF16"), W, "BF16"),

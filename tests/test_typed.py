@@ -380,6 +380,37 @@ def test_edge_rows(box):
     box.report("rows of edges in a library", lib.forward({"x": a["x"]})[0].tobytes() != np.load(box.path("own.npy")).tobytes() and "other bits")
 
 
+def test_declared(box):
+    """What contradicts the program is shown beside the line that declares it: of the relation, of the kind of nodes, of the input, of the parameter."""
+    n, m, e = 30, 20, 150
+    r = np.random.default_rng(9)
+    a = {"r.edge_index": np.stack([r.integers(0, n, e), r.integers(0, m, e)]), "x": r.standard_normal((n, 3)).astype("f4"), "b.y": r.standard_normal((m, 3)).astype("f4")}
+    meta = {"num_as": n, "num_bs": m}
+    at_x, at_y, at_r = "`x` is declared here: own.gnn:5, `a` here: own.gnn:2", "`b.y` is declared here: own.gnn:10, `b` here: own.gnn:2", "`r` is declared here: own.gnn:3"
+    cases = [("id", changed(a, "r.edge_index", put=[((1, 9), m)]), {}, "R111", at_r), ("shape", changed(a, "r.edge_index", value=a["r.edge_index"].T.copy()), {}, "R110", at_r),
+             ("edges", {k: v for k, v in a.items() if k != "r.edge_index"}, {}, "R117", at_r), ("ends", a, {"relations": {"r": ["b", "a"]}}, "R122", at_r),
+             ("rows", changed(a, "b.y", value=a["b.y"][1:]), {}, "R112", at_y), ("input", {k: v for k, v in a.items() if k != "b.y"}, {}, "R117", at_y),
+             ("width", changed(a, "x", value=a["x"][:, 1:]), {}, "R113", at_x),
+             ("count", a, {"num_bs": 3 * 10**9}, "R301", "`b` is declared here: own.gnn:2"), ("file", a, {"broken": "x.npy"}, "R102", None)]
+    for name, b, more, code, wanted in cases:
+        folder = box.folder(b, **{**meta, **{k: v for k, v in more.items() if k != "broken"}})
+        if "broken" in more:
+            with open(os.path.join(folder, more["broken"]), "r+b") as f:
+                f.truncate(40)
+        r = box.run(box.path("own"), "train", "--data", folder)
+        found = [line[len("  = note: "):] for line in r.err.splitlines() if line.startswith("  = note: ")]
+        box.report("declared: " + name, ("error[%s]" % code not in r.err or found != [wanted] * bool(wanted)) and "%s: %s" % (r.rc, r.err))
+    save_file({"conv.edge_weight": np.zeros((e, 2), "f4")}, box.path("other.safetensors"))
+    r = box.run(box.path("own"), "infer", "--data", box.folder(a, **meta), "--weights", box.path("other.safetensors"), "--out", box.path("no.npy"))
+    box.report("declared: weights", ("error[R206]" not in r.err or "  = note: `conv.edge_weight` is declared here: own.gnn:6, `r` here: own.gnn:3\n" not in r.err) and r.err)
+    try:
+        library.Library(box.path("libown.so"), "own", np.float32).on_graph(0, 0, [], [], 1, None, {"r": a["r.edge_index"]}, {"a": n, "b": m - 5})
+        found = "no failure"
+    except library.Failed as failure:
+        found = str(failure)
+    box.report("declared: in a library", ("a row of b\n%s\n" % at_r.replace("own", "bare") not in found) and found)
+
+
 READOUT = """schema two {
   node a, b
   edge r: a -> b
@@ -441,7 +472,7 @@ def test_budget(box):
     a, w = arrays(600, 200, 6, 3000, 4000), weights(6)
     folder = box.folder(a, name="x", num_subjects=6)
     build = [box.gnnc, "build", GIR, "--memory-budget"]
-    for name, more, wanted in (("no data", [], "wants to know how many rows `"), ("no subjects", ["--data", box.folder(a, name="x")], "how many rows `subject` has")):
+    for name, more, wanted in (("no data", [], "wants to know how many rows `"), ("no subjects", ["--data", box.folder(a, name="x")], "typed.gir:7:7: error[E0612]: `--memory-budget` wants to know how many rows `subject` has")):
         r = box.run(*build, "1G", "-o", box.path("no"), *more)
         box.report("budget with " + name, (r.rc == 0 or wanted not in r.err) and r.err)
     r = box.run(*build, "1K", "--data", folder, "-o", box.path("no"))
@@ -684,14 +715,14 @@ def test_large_path(box):
     a = arrays(60000, 10, 1, 20, 20)
     r = box.run(box.path("net"), "plan", "--data", box.folder(a), limit=300)
     want = "its paths join 3600000000 pairs of nodes, which take 100800000000 bytes"
-    box.report("a metapath of too many pairs", (r.rc != 3 or want not in r.err) and "%s: %s" % (r.rc, r.err))
+    box.report("a metapath of too many pairs", (r.rc != 3 or want not in r.err or "`plp` is declared here: typed.gir:38\n" not in r.err) and "%s: %s" % (r.rc, r.err))
     a["paper.about"] = np.arange(60000)
     box.report("a metapath of each node to itself", box.run(box.path("net"), "plan", "--data", box.folder(a, num_subjects=60000)).rc)
 
 
 def main():
     box = Typed(sys.argv[1])
-    for test in (test_forward, test_order, test_stored, test_local, test_training, test_device, test_archive, test_counts, test_library, test_edge_rows, test_library_graphs, test_budget, test_schema, test_many, test_refused, test_drawn, test_large_path):
+    for test in (test_forward, test_order, test_stored, test_local, test_training, test_device, test_archive, test_counts, test_library, test_edge_rows, test_declared, test_library_graphs, test_budget, test_schema, test_many, test_refused, test_drawn, test_large_path):
         try:
             test(box)
         except (RuntimeError, OSError, ValueError) as e:

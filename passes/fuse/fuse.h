@@ -39,13 +39,9 @@ IrFunc *fuse_clone(const Machine *machine, Arena *a, IrModule *m, const IrFunc *
 /* fuse_sums.c: f with its sums over all edges of a space as sums over the rows of a map from there, and over these;
    NULL: there are none, or nothing else sums over these rows. */
 IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
-/* fuse_form.c: what a form that is wanted (FusedFunc.form) ties together. */
-typedef struct FuseTies {
-    IrId *tie;     /* by value: the maximum or minimum in whose kernel it is to be computed, or IR_NONE */
-    bool *between; /* by value: it waits for that and is to have no memory */
-    bool any;
-} FuseTies;
-void fuse_find_ties(const FusedFunc *f, Arena *a, FuseTies *out);
+/* fuse_form.c, by value: it waits for a maximum or minimum that rescales a sum in the form that is wanted
+   (FusedFunc.form), and is to have no memory. */
+const bool *fuse_find_between(const FusedFunc *f, Arena *a);
 /* fuse_choice.c: roots and their groups. False where a text leaves out what must have memory. */
 bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f); /* fuse_merge.c */

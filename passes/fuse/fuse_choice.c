@@ -26,11 +26,11 @@ typedef struct Choice {
     FusedFunc *f;
     Cost cost;
     Uses *uses;
-    bool *forced;      /* by value: must have memory */
-    const bool *again; /* by value without clones: computed again whatever it costs; or NULL */
-    FuseTies ties;
-    bool *mask;      /* by value: random numbers and scalars alone */
-    uint32_t *depth; /* of the tree below a value */
+    bool *forced;        /* by value: must have memory */
+    const bool *again;   /* by value without clones: computed again whatever it costs; or NULL */
+    const bool *between; /* by value: fuse_find_between */
+    bool *mask;          /* by value: random numbers and scalars alone */
+    uint32_t *depth;     /* of the tree below a value */
 } Choice;
 
 /* ---- values that must have memory ----------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
         *again += x->table ? one * MAX_USES : one;
         *stored += cost_read(c->f, v, &x->use[i]);
     }
-    if (c->ties.between[v] || (c->again && c->again[fused_origin(c->f, v)])) return false;
+    if (c->between[v] || (c->again && c->again[fused_origin(c->f, v)])) return false;
     if (c->f->origin.n && cost_patience(c->f, v) > 1) return false; /* a form with clones is for memory without them */
     bool grows = x->too_many && !is_plain_operand(c, v); /* a row that is read where it lies is as good as its copy */
     return grows || *again - once > (*stored - once) * cost_patience(c->f, v);
@@ -383,7 +383,7 @@ bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
                 .mask = ARENA_ARRAY(scratch, bool, n + 1),
                 .depth = ARENA_ARRAY(scratch, uint32_t, n + 1)};
     ICE_UNLESS(f->group_of.n == n && !f->groups.n);
-    fuse_find_ties(f, scratch, &c.ties);
+    c.between = fuse_find_between(f, scratch);
     force_roots(&c);
     for (IrId v = 0; v < n; v++) find_mask(&c, v);
     for (unsigned round = 0; round < MAX_ROUNDS && choose_round(&c); round++) {}

@@ -1,20 +1,19 @@
 /* Sums that another plan rescales with a maximum or minimum of their row (PlanForm), and that this plan is to rescale
-   too, whatever its own machine would choose: they share a kernel with it, and what stands between is computed there.
+   too, whatever its own machine would choose: what stands between is computed in the kernel that they share with it.
 
      %4 = reduce_max edge.dst %3             %4 and %6 are one kernel's, and %5 has no memory: a kernel that
      %5 = exp(%3 - gather edge.dst %4)       found %5 there could not rescale %6 (lower_online.c)
      %6 = reduce_sum edge.dst %5
-   It decides nothing: fuse_choice.c keeps such values out of memory, fuse_merge.c puts these groups together. */
+   It decides nothing: fuse_choice.c keeps such values out of memory. */
 #include "base/ice.h"
 #include "ir/plan.h"
 #include "passes/fuse/fuse.h"
 
-typedef struct Ties {
+typedef struct Search {
     const FusedFunc *f;
-    FuseTies *out;
     uint8_t *seen; /* by value: 1 and whether it waits for the extreme */
     IrId map, extreme;
-} Ties;
+} Search;
 
 /* The maximum or minimum that v is, or is where that is finite; IR_NONE: neither. */
 static IrId extreme_of(const FusedFunc *f, IrId v)
@@ -26,7 +25,7 @@ static IrId extreme_of(const FusedFunc *f, IrId v)
 }
 
 /* Whether v, at an element, waits for the row's extreme. */
-static bool waits(Ties *t, IrId v)
+static bool waits(Search *t, IrId v)
 {
     const IrOp *op = fused_op(t->f, v);
     if (t->seen[v]) return t->seen[v] > 1;
@@ -42,21 +41,18 @@ static bool waits(Ties *t, IrId v)
     return found;
 }
 
-void fuse_find_ties(const FusedFunc *f, Arena *a, FuseTies *out)
+const bool *fuse_find_between(const FusedFunc *f, Arena *a)
 {
     uint32_t n = f->f->ops.n;
-    *out = (FuseTies){.tie = ARENA_ARRAY(a, IrId, n + 1), .between = ARENA_ARRAY(a, bool, n + 1)};
-    for (IrId v = 0; v < n; v++) out->tie[v] = IR_NONE;
+    bool *between = ARENA_ARRAY(a, bool, n + 1);
     for (IrId v = 0; f->form && v < n; v++) {
         const IrOp *op = fused_op(f, v);
         if (!values_have(&f->form->online, fused_origin(f, v))) continue;
         ICE_UNLESS(op->op == IR_OP_reduce_sum);
-        Ties t = {f, out, ARENA_ARRAY(a, uint8_t, n + 1), op->attr.map, IR_NONE};
+        Search t = {f, ARENA_ARRAY(a, uint8_t, n + 1), op->attr.map, IR_NONE};
         if (!waits(&t, op->args[0])) continue;
         ICE_UNLESS(t.extreme < n); /* it waits for one */
-        out->any = true;
-        out->tie[v] = out->tie[t.extreme] = t.extreme;
-        for (IrId u = 0; u < n; u++)
-            if (t.seen[u] > 1) out->between[u] = true, out->tie[u] = t.extreme;
+        for (IrId u = 0; u < n; u++) between[u] |= t.seen[u] > 1;
     }
+    return between;
 }

@@ -148,11 +148,8 @@ typedef struct Merge {
     IrValues *readers; /* by value: groups that read it, and some that no longer do; some twice */
     bool *listed;      /* by group: scratch, false between walks */
     bool early;        /* what sums over several maps are put together in waits for the end */
-    bool given;        /* what a form or a text puts together is tried, if it pays or not */
-    const IrId *
-        label; /* where given, by value: values of one label are to share a kernel; those labelled `none` with nobody */
-    IrId none;
-    IrValues *with; /* by label: values that have it */
+    bool given;        /* what a text puts together is tried, if it pays or not */
+    IrValues *with;    /* by group of the text: values that it has there */
 } Merge;
 
 static void find_reads(Merge *m, uint32_t g)
@@ -223,15 +220,15 @@ static void find_near(Merge *m, uint32_t g, IrValues *out)
     end_list(m, g, out);
 }
 
-/* Groups with a root that has the label of a root of g. */
+/* Groups with a root that the text has in one group with a root of g. */
 static void find_given(Merge *m, uint32_t g, IrValues *out)
 {
     const Group *groups = m->f->groups.data;
     out->n = 0;
     for (uint32_t i = 0; i < groups[g].roots.n; i++) {
-        IrId label = m->label[groups[g].roots.data[i]];
-        for (uint32_t k = 0; label != m->none && k < m->with[label].n; k++) {
-            IrId v = m->with[label].data[k];
+        const IrValues *with = &m->with[m->f->target[groups[g].roots.data[i]]];
+        for (uint32_t k = 0; k < with->n; k++) {
+            IrId v = with->data[k];
             uint32_t other = m->f->group_of.data[v];
             if (other != GROUP_NONE && values_have(&groups[other].roots, v)) list_group(m, other, out);
         }
@@ -609,14 +606,13 @@ static bool try_given(Merge *m, uint32_t a, uint32_t b)
     return try_stage(m, a, b) || (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
 }
 
-/* What a form ties together, or a text has in one group: of so many labels. */
-static void merge_given(Merge *m, const IrId *label, uint32_t n_labels, IrId none)
+/* What a text has in one group; group 0 is that of values that it says nothing of. */
+static void merge_given(Merge *m)
 {
-    m->label = label, m->none = none;
-    m->with = ARENA_ARRAY(m->ctx->stage, IrValues, n_labels);
+    m->with = ARENA_ARRAY(m->ctx->stage, IrValues, m->f->text->groups.n + 1);
     for (IrId v = 0; v < m->f->f->ops.n; v++) {
-        ICE_UNLESS(label[v] == none || label[v] < n_labels);
-        if (label[v] != none) VEC_PUSH(m->ctx->stage, &m->with[label[v]], v);
+        ICE_UNLESS(m->f->target[v] <= m->f->text->groups.n);
+        if (m->f->target[v]) VEC_PUSH(m->ctx->stage, &m->with[m->f->target[v]], v);
     }
     m->given = true;
     while (try_pairs(m, try_given)) {}
@@ -646,9 +642,6 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
                .listed = ARENA_ARRAY(ctx->stage, bool, f->groups.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) find_reads(&m, g);
-    FuseTies ties;
-    fuse_find_ties(f, ctx->stage, &ties);
-    if (ties.any) merge_given(&m, ties.tie, f->f->ops.n, IR_NONE);
     m.early = true;
     while (try_pairs(&m, try_rows)) {}
     m.early = false;
@@ -659,5 +652,5 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
         for (uint32_t e = f->groups.n; e-- > 0;) changed |= try_blocks(&m, e) || try_beside(&m, e);
     }
     try_pairs(&m, try_sums);
-    if (f->text) merge_given(&m, f->target, f->text->groups.n + 1, 0);
+    if (f->text) merge_given(&m);
 }

@@ -135,7 +135,8 @@ enum { K_MM, K_SUM, K_RES, K_OUTER, K_UPDATE, K_ACC, K_DX, HM_N_KERNELS };
 #define CONST(v) {.kind = RT_COUNT_CONST, .value = (v)}
 /* clang-format on */
 
-static const RtSpace hm_spaces[] = {{S(unit), 0, 0}, {S(node), 0, 0}, {S(edge), 1, 0}};
+static const RtSpace hm_spaces[] = {
+    {.name = S(unit)}, {.name = S(node), .declared = {S(file), 1}}, {.name = S(edge), .is_edge = 1}};
 /* clang-format off */
 static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0, 0}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1,
     1, 0, 0}};
@@ -152,7 +153,8 @@ static const RtTensorDef hm_tensors[] = {
      .n_dims = 1,
      .width = HM_F,
      .dims = {HM_F},
-     .dim_names = {S(dimF)}},
+     .dim_names = {S(dimF)},
+     .declared = {S(file), 2}},
     {.name = S(y), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_I64, .width = 1, .bound = HM_C, .allow_missing = 1},
     {.name = S(mask), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_BOOL, .width = 1},
     /* clang-format off */

@@ -112,11 +112,11 @@ static int run(World *w, const char *const *argv, char **log)
 static void test_types(void)
 {
     check_begin();
-    static const TableType *const all[] = {&table_RtCount,     &table_RtSpace,   &table_RtMapDef,   &table_RtGraphDef,
-                                           &table_RtTensorDef, &table_RtBuffer,  &table_RtSlot,     &table_RtStepArg,
-                                           &table_RtCost,      &table_RtGemm,    &table_RtStep,     &table_RtResultDef,
-                                           &table_RtSet,       &table_RtCall,    &table_RtSplitDef, &table_RtChainDef,
-                                           &table_RtArgDef,    &table_RtProgram, &table_RtMetric,   &table_RtTrain};
+    static const TableType *const all[] = {
+        &table_RtCount,  &table_RtSpace,   &table_RtMapDef,   &table_RtGraphDef, &table_RtTensorDef, &table_RtBuffer,
+        &table_RtSlot,   &table_RtStepArg, &table_RtCost,     &table_RtGemm,     &table_RtStep,      &table_RtResultDef,
+        &table_RtSet,    &table_RtCall,    &table_RtSplitDef, &table_RtChainDef, &table_RtArgDef,    &table_RtProgram,
+        &table_RtMetric, &table_RtTrain,   &table_RtPlace};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         size_t at = 0;
         for (unsigned k = 0; k < all[i]->n_fields; k++) {

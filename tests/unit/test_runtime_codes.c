@@ -60,6 +60,37 @@ static void test_no_kernels(void)
     check_end("runtime_codes_no_kernels");
 }
 
+/* A failure says where the program declares what data do not fit, once, and the next failure forgets it. */
+static void test_declared(void)
+{
+    RtSpace spaces[] = {hm_spaces[0], hm_spaces[1], hm_spaces[2]};
+    RtModel m = hm_model;
+    RtStatus st = {0};
+    char text[1536], longest[2000] = "", wanted[200];
+    const char *file = m.strings + m.steps[0].file;
+    check_begin();
+    snprintf(wanted, sizeof wanted, "`x` is declared here: %s:2, `node` here: %s:1", file, file);
+    rt_fail(&st, RT_E_DATA_ROWS, "x.npy", NULL, "why");
+    CHECK(rt_declared_tensor(st.code, &m, T_X, &st) == RT_E_DATA_ROWS && !strcmp(st.note, wanted));
+    CHECK(rt_declared_space(st.code, &m, SP_NODE, &st) == RT_E_DATA_ROWS && !strcmp(st.note, wanted));
+    rt_status_text(&st, text, sizeof text);
+    CHECK(strstr(text, ": why\n  = note: `x` is") && strstr(text, ":1\n  = help: "));
+    rt_fail(&st, RT_E_DATA_ROWS, "y.npy", NULL, "why");
+    CHECK(!st.note[0] && rt_declared_space(st.code, &m, SP_EDGE, &st) == RT_E_DATA_ROWS && !st.note[0]);
+    rt_fail(&st, RT_E_NPY_MAGIC, "x.npy", NULL, "why"); /* a damaged file is damaged for any program */
+    CHECK(rt_declared_tensor(st.code, &m, T_X, &st) == RT_E_NPY_MAGIC && !st.note[0]);
+    CHECK(rt_declared_tensor(RT_OK, &m, T_X, &st) == RT_OK && !st.note[0]);
+    CHECK(rt_declared_tensor(RT_E_DATA_ROWS, &m, T_X, NULL) == RT_E_DATA_ROWS);
+    memset(longest, 'n', sizeof longest - 1); /* all texts as long as they can be */
+    m.strings = longest;
+    m.spaces = spaces;
+    spaces[SP_NODE] = (RtSpace){.declared = {1, 1}};
+    rt_fail(&st, RT_E_DATA_ROWS, longest, longest, "%s", longest);
+    CHECK(rt_declared_space(st.code, &m, SP_NODE, &st) == RT_E_DATA_ROWS && strlen(st.note) == sizeof st.note - 1);
+    CHECK(rt_status_text(&st, text, sizeof text) < (int)sizeof text);
+    check_end("runtime_codes_declared");
+}
+
 static void test_rows(void)
 {
     static const RtCode codes[] = {
@@ -68,7 +99,7 @@ static void test_rows(void)
 #undef RT_CODE
     };
     static const int exits[] = {1, 2, 3, 4, 5, 6, 7, 8, 70, 75};
-    char text[1200];
+    char text[1536];
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         RtStatus st = {0};
         bool known = false;
@@ -86,6 +117,7 @@ int main(void)
     test_overflow();
     test_unknown_graph();
     test_no_kernels();
+    test_declared();
     test_rows();
     return check_done();
 }

@@ -63,7 +63,8 @@ static void make(void)
 /* x is read by its nonzero elements. */
 static void read_nonzeros(void)
 {
-    int64_t list = add_space((RtSpace){NAME(nz), 0, 0}), columns = add_space((RtSpace){NAME(cols), 0, HM_F});
+    int64_t list = add_space((RtSpace){.name = NAME(nz)}),
+            columns = add_space((RtSpace){.name = NAME(cols), .fixed = HM_F});
     int64_t row = add_map(NAME(row), list, SP_NODE, 1), col = add_map(NAME(col), list, columns, 0);
     tensors[T_X].sparse = 1;
     tensors[T_X].kind = RT_HELD;
@@ -198,13 +199,13 @@ static void as_pair(void)
 }
 static void with_batch(void)
 {
-    add_map(NAME(node_graph), SP_NODE, add_space((RtSpace){NAME(graph), 0, 0}), 1);
+    add_map(NAME(node_graph), SP_NODE, add_space((RtSpace){.name = NAME(graph)}), 1);
     put("batch.npy", RT_I32, SHAPE(3), (int32_t[]){0, 0, 1});
     options.order = RT_ORDER_DEGREE; /* which it keeps from being taken */
 }
 static void with_list(void)
 {
-    int64_t edge = add_space((RtSpace){NAME(list), 1, 0}), from = add_map(NAME(row), edge, SP_NODE, 0),
+    int64_t edge = add_space((RtSpace){.name = NAME(list), .is_edge = 1}), from = add_map(NAME(row), edge, SP_NODE, 0),
             to = add_map(NAME(col), edge, SP_NODE, 1);
     graphs[1] = hm_graphs[0];
     graphs[1].name = NAME(list);
@@ -370,7 +371,7 @@ static void test_counts(void)
     unlink(path_of("meta.json"));
     if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message))
         CHECK(count_of(&d, SP_NODE) == 3), rt_data_free(&d);
-    graphs[0].src_space = maps[M_SRC].to = add_space((RtSpace){NAME(cols), 0, 0});
+    graphs[0].src_space = maps[M_SRC].to = add_space((RtSpace){.name = NAME(cols)});
     put("edge_index.npy", RT_I32, SHAPE(2, 2), (int32_t[2][2]){{6, 1}, {2, 0}});
     options.order = RT_ORDER_DEGREE; /* of two kinds of nodes each has one */
     if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message)) {

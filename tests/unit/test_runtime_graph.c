@@ -61,7 +61,7 @@ static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
 static void make_tables(Made *m)
 {
     const IrModule *ir = m->ir;
-    for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
+    for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){.is_edge = ir->spaces.data[i].is_edge};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
         m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0, 0};
@@ -93,7 +93,8 @@ static void make_tables(Made *m)
                                     g->n_path,
                                     {0},
                                     g->n_keys,
-                                    {0}};
+                                    {0},
+                                    {0, 0}};
         for (uint32_t k = 0; k < g->n_path; k++) m->graphs[i].path[k] = g->path[k];
     }
     for (uint32_t i = 0; i < ir->maps.n; i++)

@@ -64,7 +64,7 @@ static void add_rows(const RtArg *a, int64_t lo, int64_t hi)
 /* ---- the model: sum_rows and add_rows ---------------------------------------------------------------------------- */
 
 static const char names[] = "forward";
-static const RtSpace spaces[] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}};
+static const RtSpace spaces[] = {{.is_edge = 0}, {.is_edge = 0}, {.is_edge = 1}};
 static const RtMapDef maps[] = {{0, EDGE, NODE, 0, 0, -1, 1, 0, 0}};
 static const RtTensorDef tensors[] = {{.kind = RT_INPUT, .space = NODE, .dtype = RT_F32, .width = 1},
                                       {.kind = RT_INPUT, .space = EDGE, .dtype = RT_F32, .width = 1},
