@@ -215,11 +215,15 @@ const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n)
 static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t i, IrId *batch)
 {
     unsigned n = 0;
+    uint32_t from = i;
     const IrType *first = &fused_op(l->f, g->roots.data[i])->type;
     for (; i < g->roots.n && n < l->s.together; i++) {
         IrId v = g->roots.data[i];
         if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || group_root_is_narrow(l->f, g, v) != narrow) continue;
         if (!same_dims(first, &fused_op(l->f, v)->type)) continue;
+        for (uint32_t k = from; k < i; k++) /* a sum inside the row that comes between has its turn first */
+            if (group_kind_of(l->f->f, l->f->m, g->roots.data[k]) == GROUP_DIMS && depends_on(l, v, g->roots.data[k]))
+                return n;
         for (unsigned k = 0; k < n; k++)
             if (depends_on(l, v, batch[k])) return n;
         batch[n++] = v;
