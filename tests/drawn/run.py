@@ -134,7 +134,9 @@ def write(seeds, kind, folder):
 
 
 def limit():
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S + 1))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    most = LIMIT_S + 1 if hard == resource.RLIM_INFINITY else min(hard, LIMIT_S + 1)
+    resource.setrlimit(resource.RLIMIT_CPU, (min(LIMIT_S, most), most))
 
 
 def build(gnnc, p, way, out):
