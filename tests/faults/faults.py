@@ -71,6 +71,8 @@ FAULTS = [
     ("passes/plan/memplan.c", ".last = b->last};", ".last = b->first};", "lower_lanes lower_cases lower"),
     ("runtime/pack.h", "rooms[r].until <= p[x].last", "rooms[r].until < p[x].last", "pack"),
     ("runtime/pack.h", "if (at > rooms[r].bytes - p[x].used) continue;", "if (at > rooms[r].bytes) continue;", "pack"),
+    ("runtime/pack.h", "a->widest > b->widest", "a->widest < b->widest", "pack"),
+    ("runtime/pack.h", "in_rooms = (RtPackOrder)r, in_block", "(void)r, in_block", "pack"),
     ("runtime/exec.c", "b->writer >= 0) places[b->slot].used = 0;", "b->writer >= 0) places[b->slot].used += 0;", "runtime_steps"),
     ("runtime/exec.c", "if (room) room->until = first;", "if (room) room->until = first + 1;", "programs"),
     ("runtime/pack.h", "p[i].first > x->last", "p[i].first >= x->last", "pack lower_cases lower"),

@@ -46,9 +46,30 @@ static void test_longest(void)
                   {.bytes = 192, .first = 3, .last = 5},
                   {.bytes = 192, .first = 2, .last = 5}};
     check_begin();
-    CHECK(rt_pack_in_order(p, 4, 0) == 448 && rt_pack_in_order(p, 4, 1) == 384);
+    CHECK(rt_pack_in_order(p, 4, RT_PACK_LARGEST) == 448 && rt_pack_in_order(p, 4, RT_PACK_LONGEST) == 384);
     CHECK(rt_pack(p, 4, NULL, 0) == 384 && p[0].at < 384 && p[1].at < 384);
     check_end("pack: the order that needs less");
+}
+
+/* Step 2 of the first case has 448 bytes; step 6 of the second one 256 beside what lies in the room. */
+static void test_widest(void)
+{
+    RtPack p[] = {{.bytes = 128, .first = 2, .last = 4},
+                  {.bytes = 128, .first = 2, .last = 3},
+                  {.bytes = 192, .first = 0, .last = 0},
+                  {.bytes = 192, .first = 0, .last = 2}};
+    check_begin();
+    rt_pack_widths(p, 4);
+    CHECK(rt_pack_in_order(p, 4, RT_PACK_LARGEST) == 512 && rt_pack_in_order(p, 4, RT_PACK_LONGEST) == 512);
+    CHECK(rt_pack(p, 4, NULL, 0) == 448);
+    check_end("pack: first what lives at the widest step");
+    RtPack q[] = {{.bytes = 64, .first = 0, .last = 4, .used = 64},
+                  {.bytes = 64, .first = 4, .last = 6, .used = 64},
+                  {.bytes = 256, .first = 6, .last = 6}};
+    RtPackRoom room = {.bytes = 64, .until = 7};
+    check_begin();
+    CHECK(rt_pack(q, 3, &room, 1) == 256 && q[1].room == 1 && !q[0].room && !q[2].room);
+    check_end("pack: the memory of a result is for what lives at the widest step");
 }
 
 static uint64_t next(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u; }
@@ -112,6 +133,7 @@ int main(void)
     test_places();
     test_best_gap();
     test_longest();
+    test_widest();
     test_rooms();
     test_random();
     return check_done();
