@@ -57,13 +57,19 @@ def test_names():
     return sorted({m.group(1) for m in (re.fullmatch(r"test_(\w+)\.(?:c|py)", f) for f in files) if m})
 
 
+def unit_programs(tree, name):
+    """Those in C that a test in Python runs."""
+    with open(os.path.join(tree, "tests", name + ".py"), encoding="utf-8") as f:
+        return sorted({n for n in re.findall(r"\btest_\w+", f.read()) if os.path.exists(os.path.join(tree, "tests", "unit", n + ".c"))})
+
+
 def failure(tree, name):
     """Builds the test programs of that name (one in C, one in Python, or both) and runs them up to the first failure: what it says, or None."""
     name, *more = ("test_" + name).split(":")
     argvs = [argv for path, argv in (("unit/%s.c", ["build/" + name] + more), ("%s.py", ["/usr/bin/python3", "tests/%s.py" % name, "build"] + more))
              if os.path.exists(os.path.join(tree, "tests", path % name))]
     for argv in argvs:
-        wrong = ninja(tree, *(["gnnc", "runtime"] if argv[0].startswith("/") else [name]))
+        wrong = ninja(tree, *(["gnnc", "runtime"] + unit_programs(tree, name) if argv[0].startswith("/") else [name]))
         if wrong:
             sys.exit("a fault that does not build tells nothing:\n" + wrong)
         said = first_failure(tree, name, argv)
