@@ -572,7 +572,7 @@ static void test_between_sums(void)
     Arena *a = arena_new();
     const IrModule *m;
     const char *body = "func forward(s = @s, x = @x) {\n  %0 = arg 0 : edge[K] f32\n  %1 = arg 1 : node[F] f32\n"
-                       "  %2 = sum_dims %0 : edge[] f32\n  %3 = reduce_sum %2 via edge.dst : node[] f32\n"
+                       "  %2 = const 2 : edge[] f32\n  %3 = reduce_sum %2 via edge.dst : node[] f32\n"
                        "  %4 = contract %1, %1 : node[] f32\n  %5 = gather %4 via edge.dst : edge[] f32\n"
                        "  %6 = mul %2, %5 : edge[] f32\n  %7 = reduce_max %6 via edge.dst empty 0 : node[] f32\n"
                        "  %8 = add %3, %7 : node[] f32\n  %9 = mul %1, %8 : node[F] f32\n  return y = %9\n}\n";
