@@ -211,22 +211,29 @@ const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n)
     return out;
 }
 
-/* The reductions from roots[i] on that can share a loop; returns the number taken. */
-static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t i, IrId *batch)
+/* Does v need `root`, whose value at the points is not computed yet? */
+static bool waits_for(Lower *l, IrId v, IrId root, const Point *p, unsigned n)
 {
+    if (!op_is_heavy(l->f->m, l->f->f, root) || !depends_on(l, v, root)) return false;
+    const Point *q = points_of_root(l, root, p, n);
+    return memo_get(l, root, q[0].row, &q[0].env) == KIR_NONE;
+}
+
+/* The reductions from roots[first] on that can share a loop; returns the number taken. None needs another of them, or
+   what is computed between them: a product of the row, a sum over a dim. */
+static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t first, const Point *p, unsigned n_points,
+                           IrId *batch)
+{
+    const IrId *roots = g->roots.data;
     unsigned n = 0;
-    uint32_t from = i;
-    const IrType *first = &fused_op(l->f, g->roots.data[i])->type;
-    for (; i < g->roots.n && n < l->s.together; i++) {
-        IrId v = g->roots.data[i];
-        if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || group_root_is_narrow(l->f, g, v) != narrow) continue;
-        if (!same_dims(first, &fused_op(l->f, v)->type)) continue;
-        for (uint32_t k = from; k < i; k++) /* a sum inside the row that comes between has its turn first */
-            if (group_kind_of(l->f->f, l->f->m, g->roots.data[k]) == GROUP_DIMS && depends_on(l, v, g->roots.data[k]))
+    for (uint32_t i = first; i < g->roots.n && n < l->s.together; i++) {
+        if (group_kind_of(l->f->f, l->f->m, roots[i]) != GROUP_ROWS) continue;
+        if (group_root_is_narrow(l->f, g, roots[i]) != narrow) continue;
+        if (!same_dims(&fused_op(l->f, roots[first])->type, &fused_op(l->f, roots[i])->type)) continue;
+        for (uint32_t k = first; k < i; k++)
+            if (group_root_is_narrow(l->f, g, roots[k]) == narrow && waits_for(l, roots[i], roots[k], p, n_points))
                 return n;
-        for (unsigned k = 0; k < n; k++)
-            if (depends_on(l, v, batch[k])) return n;
-        batch[n++] = v;
+        batch[n++] = roots[i];
     }
     return n;
 }
@@ -240,7 +247,7 @@ static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, 
         const Point *q = points_of_root(l, v, p, n);
         if (memo_get(l, v, q[0].row, &q[0].env) != KIR_NONE) continue;
         switch (group_kind_of(l->f->f, l->f->m, v)) {
-        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, narrow, i, batch), q, n); break;
+        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, narrow, i, p, n, batch), q, n); break;
         case GROUP_DIMS:
             for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &q[k]);
             break;

@@ -45,6 +45,7 @@ FAULTS = [
     ("passes/lower/lower_blocks.c", "b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);", "b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), emit_op2(e, KIR_sub, x->last, emit_op2(e, KIR_lshr, leaf.index, one)));", "lower_cases"),
     ("passes/lower/lower_tree.c", "unsigned active = last ? (unsigned)tail : t->lanes;", "unsigned active = last ? (unsigned)tail - (tail > 1) : t->lanes;", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_nest.c", "emit_index(e, n), d->n_warps, KIR_SEQ", "emit_index(e, n - 1), d->n_warps, KIR_SEQ", "lower_cases"),
+    ("passes/lower/lower_nest.c", "if (!op_is_heavy(l->f->m, l->f->f, root) ||", "if (group_kind_of(l->f->f, l->f->m, root) != GROUP_ROWS ||", "lower_cases"),
     ("passes/lower/lower_nest.c", "if (loops++) round = ", "if (loops++ > 1) round = ", "lower_cases"),
     ("passes/lower/lower_blocks.c", "KirId one = emit_index(e, 1), level = emit_for(e, emit_index(e, 0), x.block->levels,", "KirId one = emit_index(e, 1), level = emit_for(e, one, x.block->levels,", "lower_cases"),
     ("passes/lower/lower_tree.c", "left > 1; left /= 2, t->first_level++)", "left > 1; left /= 2)", "lower_cases"),
@@ -549,5 +550,4 @@ FAULTS = [
     ("frontend/elab_schema.c", "    e->m->spaces.data[*out].span = t->span;\n", "", "typed"),
     ("runtime/dataset_counts.c", "RT_TRY(rt_declared_graph(rt_edge_ids_check(m, g, &ids, ends, l->st), m, g, l->st));", "RT_TRY(rt_edge_ids_check(m, g, &ids, ends, l->st));", "typed"),
     ("runtime/status.c", "    st->note[0] = 0;\n", "", "runtime_codes"),
-    ("passes/lower/lower_nest.c", "GROUP_DIMS && depends_on(l, v, g->roots.data[k]))", "GROUP_DIMS && depends_on(l, v, g->roots.data[k]) && !v)", "drawn"),
 ]

@@ -565,6 +565,27 @@ static void same_without(Arena *a, const char *body, const char *pass, uint32_t 
     check(same_numbers(&runs[0], &runs[1], n), "%s changes a number", pass);
 }
 
+/* Two reductions over a map share a walk, unless one needs what is computed between them: here a
+   product of the row. */
+static void test_between_sums(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    const char *body = "func forward(s = @s, x = @x) {\n  %0 = arg 0 : edge[K] f32\n  %1 = arg 1 : node[F] f32\n"
+                       "  %2 = const 2 : edge[] f32\n  %3 = reduce_sum %2 via edge.dst : node[] f32\n"
+                       "  %4 = contract %1, %1 : node[] f32\n  %5 = gather %4 via edge.dst : edge[] f32\n"
+                       "  %6 = mul %2, %5 : edge[] f32\n  %7 = reduce_max %6 via edge.dst empty 0 : node[] f32\n"
+                       "  %8 = add %3, %7 : node[] f32\n  %9 = mul %1, %8 : node[F] f32\n  return y = %9\n}\n";
+    check_begin();
+    HostPlan *plan = plan_text(a, body, NULL, &m);
+    if (plan) {
+        CHECK(plan->programs.data[0]->steps.n <= 2);
+        same_without(a, body, "fuse", 1);
+    }
+    check_end("lower: a reduction waits for a product of the row that it reads");
+    arena_free(a);
+}
+
 /* A result is written over what its kernel alone still reads, at the row that it computes; %s: what else it sums. */
 static void test_takeover_by_result(void)
 {
@@ -1015,6 +1036,7 @@ int main(void)
     test_rows_of_nothing();
     test_ahead();
     test_row_values();
+    test_between_sums();
     test_peak();
     test_late();
     test_lean();
