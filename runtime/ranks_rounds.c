@@ -36,7 +36,7 @@ struct RtShards { /* elements that `under` leads to owned rows, by who owns thei
 typedef struct RtShards Shards;
 
 typedef struct Round { /* a step */
-    int64_t step;      /* the first with this one's memory */
+    int64_t step;
     const Shards *shards;
     int64_t *moved; /* exchanges whose rows come in rounds */
     int64_t n_moved;
