@@ -90,9 +90,9 @@ def parts(data, k, method, *more, out=None):
     return out
 
 
-def build(name, text, data):
+def build(name, text, data, *more):
     classes = ["--set", "C=3"] if "[C]" in text else []
-    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, *classes, "--quick", "-o", box.path(name))
+    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, *classes, "--quick", *more, "-o", box.path(name))
     return box.path(name)
 
 
@@ -358,6 +358,30 @@ def test_policies():
         box.report("policy_" + policy, wrong and "not as predicted: %s" % wrong)
 
 
+def gradients(program, data, *more, ranks=1):
+    """Those of the first epoch, in f64, by the optimizer's means."""
+    train(program, data, "--checkpoint", box.path("c.st"), *more, ranks=ranks, epochs=1)
+    bytes_ = contents("c.st")
+    size = int.from_bytes(bytes_[:8], "little")
+    head, rest = json.loads(bytes_[8:8 + size]), bytes_[8 + size:]
+    return {n: np.frombuffer(rest[slice(*t["data_offsets"])], "<f8") for n, t in head.items() if n.startswith("adam.m.") and t["dtype"] == "F64"}
+
+
+def test_rounds():
+    """Rows of each kind come in rounds, of relations by both of their ends; gradients are those of one process."""
+    data = box.path("data")
+    program = build("apart", WALKS, data, "--sums-apart", "--dtype", "f64")
+    one = gradients(program, data)
+    for k, method in ((3, "random"), (4, "ldg")):
+        some = gradients(program, parts(data, k, method), "--policy", "sar", "--ledger", box.path("ledger.json"), ranks=k)
+        off = max(np.abs(one[n] - some[n]).max() for n in one) / max(np.abs(x).max() for x in one.values())
+        with open(box.path("ledger.json"), encoding="utf-8") as f:
+            sites = json.load(f)["sites"][1:]
+        wrong = [s["name"] for s in sites for r in s["by_rank"] if r["bytes_out"] != r.get("predicted_bytes")]
+        rounds = [s["by_rank"][0]["rounds"] for s in sites if s["name"].startswith("train_step: rows")]
+        box.report("rounds_%d" % k, (wrong and "not as predicted: %s" % wrong) or (not off <= 1e-12 and "off by %g" % off) or (max(rounds, default=0) < 2 and "no rounds: %s" % rounds))
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -382,7 +406,7 @@ def test_refused():
         box.report("refused_" + name, (r.rc == 0 or os.path.exists(box.path("no")) or any(w not in r.err for w in words)) and "%s: %s" % (r.rc, r.err))
 
 
-for test in (test_parts, test_balance, test_unsound, test_bytes, test_bare, test_paths, test_ends, test_results, test_ledger, test_policies, test_refused):
+for test in (test_parts, test_balance, test_unsound, test_bytes, test_bare, test_paths, test_ends, test_results, test_ledger, test_policies, test_rounds, test_refused):
     try:
         test()
     except RuntimeError as e:
