@@ -111,10 +111,15 @@ static bool error_elsewhere(Elab *e, const char *name, Span s)
     return false;
 }
 
-/* Suggests a name that differs in capitals only, or by a few letters. */
+/* Suggests a name that differs in capitals only, or by a few letters. One that is there was given as text. */
 static void suggest_name(Elab *e, Diag *d, const char *name, const char *const *names, uint32_t n, Span s)
 {
     const char *near = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(name, names[i])) {
+            diag_help(e->d, d, "names stand without quotes: `%s`, not `\"%s\"`", name, name);
+            return;
+        }
     for (uint32_t i = 0; i < n && !near; i++)
         if (!strcasecmp(name, names[i])) near = diag_suggest(e->d, d, s, names[i], &names[i], 1);
     if (!near && strlen(name) > 1) near = diag_suggest(e->d, d, s, name, names, n);
