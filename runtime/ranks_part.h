@@ -130,8 +130,8 @@ static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
 /* Whether steps run on a device, also where a plan opens none. */
 static inline bool across_is_there(const RtAcross *a) { return a->e->options.device || a->e->options.on_device; }
 
-/* Whether what a touch of a step says is of rows that this process owns alone: what the step computes, elements that
-   are owned, or what these lead to and is owned with them. */
+/* Whether a step finds all rows that a touch names among those that this process owns: rows that it computes, elements
+   of these, or images that are owned together with either. */
 bool rt_across_reads_owned(const RtAcross *a, int64_t step, const RtTouch *t);
 
 /* Sets of rows, as bits, which are kept until the end (ranks_reach.c): the elements that a map leads to owned rows. */
@@ -235,7 +235,8 @@ bool rt_rounds_moves(const struct RtRounds *p, int64_t exchange);   /* its rows 
 int64_t rt_rounds_rows(const struct RtRounds *p, int64_t exchange); /* that its buffer then has room for */
 bool rt_rounds_runs(const struct RtRounds *p, int64_t step);        /* the step runs so */
 RtCode rt_rounds_run(RtAcross *a, const struct RtRounds *p, int64_t step, RtStatus *st);
-/* Rounds of an exchange, of all steps that read its rows, and rows from this process to another in one of them. */
+/* In how many rounds rows of an exchange travel, over all steps that read them; and how many rows this process sends to
+   another in one of these rounds. */
 int64_t rt_rounds_of(const RtAcross *a, const struct RtRounds *p, int64_t exchange);
 int64_t rt_rounds_rows_to(const RtAcross *a, const struct RtRounds *p, int64_t exchange, int64_t round, int to);
 

@@ -446,8 +446,6 @@ static RtCode choose_slots(Planner *k)
     return RT_OK;
 }
 
-/* Whether a step reads rows here alone: what it computes, or elements that are owned, or what these lead to and is
-   owned with them. */
 bool rt_across_reads_owned(const RtAcross *a, int64_t step, const RtTouch *t)
 {
     const RtStep *s = across_def(a, step);

@@ -303,7 +303,8 @@ static RtCode make_kept(RtAcross *a, const RtExchange *x, Kept *k, RtStatus *st)
     return is->in_turn ? ask_owners(a, x, k, st) : RT_OK;
 }
 
-/* It is that of training's step: metrics are exact, but where a policy is for memory. */
+/* The policy that a program runs under, or NULL. Training's step has the one that is given. Metrics have it only if it
+   sends all rows and saves memory; under any other they are exact. */
 static const RtPolicyRow *policy_of(const RtAcross *a)
 {
     const RtPolicyRow *is = a->r->policy.is;

@@ -14,7 +14,6 @@
    What a step reads of peers in any other way travels as in exact training. */
 #include "runtime/ranks_part.h"
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +23,8 @@ enum { BEHIND = 64 };           /* elements that kernels may look at behind the 
 
 struct RtShards { /* elements that `under` leads to owned rows, by who owns their image under `image` */
     int64_t under, image;
-    RtShip ship;      /* of rows of peers that they read; `in`: which of its owner's each is */
-    int32_t *place;   /* [rows of the halo] the same, by row */
+    RtShip ship;      /* rows of peers at these images; `in` numbers each among those of its owner, from 0 on */
+    int32_t *place;   /* [rows of the halo] that number; -1: no such image */
     int64_t *starts;  /* [ranks + 1] in `order` */
     int32_t *order;   /* [elements] where they stand in the walk of `under` */
     int64_t most;     /* rows of one peer */
@@ -35,7 +34,7 @@ struct RtShards { /* elements that `under` leads to owned rows, by who owns thei
 };
 typedef struct RtShards Shards;
 
-typedef struct Round { /* a step */
+typedef struct Round { /* a step that runs in rounds */
     int64_t step;
     const Shards *shards;
     int64_t *moved; /* exchanges whose rows come in rounds */
@@ -46,8 +45,8 @@ struct RtRounds {
     int64_t depth; /* shards on their way while one is summed */
     Round *rounds; /* by step */
     int64_t n_rounds;
-    bool *moves;   /* [n_exchanges] */
-    int64_t *rows; /* [n_exchanges] that a buffer whose rows move has room for */
+    bool *moves;   /* [n_exchanges] its rows come in rounds */
+    int64_t *rows; /* [n_exchanges] rows that the buffer gets memory for, where its rows come in rounds */
 };
 
 /* ---- which steps ------------------------------------------------------------------------------------------------- */

@@ -13,22 +13,15 @@ from sandbox import Sandbox
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks"))
 import models  # noqa: E402
+from ledger import unpredicted  # noqa: E402
 
 box = Sandbox(sys.argv[1], "policies")
 EPOCHS = 7
 
 
 def random_data():
-    """With loops, parallel edges, a hub, nodes without edges in or out of them."""
-    g, n, e = np.random.default_rng(5), 300, 1500
-    ends = g.integers(0, n * 9 // 10, (2, e))
-    ends[1, g.random(e) < 0.1] = 0
-    ends[0, :5] = ends[1, :5]
-    ends[:, 5:9] = ends[:, 9:13]
-    mask = g.random(n) < 0.5
-    arrays = {"edge_index": np.ascontiguousarray(ends.astype("<i8")), "x": g.standard_normal((n, 10)).astype("<f4"), "y": g.integers(0, 3, n),
-              "train_mask": mask, "test_mask": ~mask}
-    return toy.store(box.path("data"), arrays, num_nodes=n, num_edges=e, num_classes=3)
+    n, e = 300, 1500
+    return toy.store(box.path("data"), models.random_arrays(n, e), num_nodes=n, num_edges=e, num_classes=3)
 
 
 def parts(k):
@@ -55,14 +48,6 @@ def train(name, k, policy, *more, epochs=EPOCHS):
 def rows_of(sites):
     """Bytes that all sent, by exchange of the training step."""
     return {s["name"]: sum(r["bytes_out"] for r in s["by_rank"]) for s in sites if s["name"].startswith("train_step: rows")}
-
-
-def unpredicted(sites):
-    for s in sites[1:]:
-        for r in s["by_rank"]:
-            if (r["bytes_out"], r["rounds"]) != (r.get("predicted_bytes", 0), r.get("predicted_rounds", 0)):
-                return "site %s: %s" % (s["name"], r)
-    return None
 
 
 EXACT = ["halo", "bns=1", "sancus=m1:1", "sancus=m2:1:1", "sancus=m3:0:1", "sancus=m3:0:5", "distgnn=0", "distgnn=1", "cagnet15d=1", "cagnet1d"]

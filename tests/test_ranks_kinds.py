@@ -12,6 +12,7 @@ import toy
 from sandbox import Sandbox
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks"))
+from ledger import unpredicted  # noqa: E402
 from models import EMBED, RELATIONS, SCHEMA, TRAIN_KINDS as TRAIN, WALKS, arrays  # noqa: E402
 
 box = Sandbox(sys.argv[1], "ranks_kinds")
@@ -354,8 +355,7 @@ def test_policies():
     for policy in "sancus=m1:2", "distgnn=2", "pipegcn":
         train(program, p, "--policy", policy, "--ledger", box.path("ledger.json"), ranks=4)
         with open(box.path("ledger.json")) as f:
-            wrong = [s["name"] for s in json.load(f)["sites"][1:] for r in s["by_rank"] if r["bytes_out"] != r.get("predicted_bytes")]
-        box.report("policy_" + policy, wrong and "not as predicted: %s" % wrong)
+            box.report("policy_" + policy, unpredicted(json.load(f)["sites"]))
 
 
 def gradients(program, data, *more, ranks=1):
@@ -376,10 +376,10 @@ def test_rounds():
         some = gradients(program, parts(data, k, method), "--policy", "sar", "--ledger", box.path("ledger.json"), ranks=k)
         off = max(np.abs(one[n] - some[n]).max() for n in one) / max(np.abs(x).max() for x in one.values())
         with open(box.path("ledger.json"), encoding="utf-8") as f:
-            sites = json.load(f)["sites"][1:]
-        wrong = [s["name"] for s in sites for r in s["by_rank"] if r["bytes_out"] != r.get("predicted_bytes")]
+            sites = json.load(f)["sites"]
+        wrong = unpredicted(sites)
         rounds = [s["by_rank"][0]["rounds"] for s in sites if s["name"].startswith("train_step: rows")]
-        box.report("rounds_%d" % k, (wrong and "not as predicted: %s" % wrong) or (not off <= 1e-12 and "off by %g" % off) or (max(rounds, default=0) < 2 and "no rounds: %s" % rounds))
+        box.report("rounds_%d" % k, wrong or (not off <= 1e-12 and "off by %g" % off) or (max(rounds, default=0) < 2 and "no rounds: %s" % rounds))
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------

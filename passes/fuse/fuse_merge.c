@@ -606,7 +606,8 @@ static bool try_given(Merge *m, uint32_t a, uint32_t b)
     return try_stage(m, a, b) || (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
 }
 
-/* What a text has in one group; group 0 is that of values that it says nothing of. */
+/* Merges the groups of values that a given schedule has in one group. Values that it does not mention have the number 0
+   for their group. */
 static void merge_given(Merge *m)
 {
     m->with = ARENA_ARRAY(m->ctx->stage, IrValues, m->f->text->groups.n + 1);

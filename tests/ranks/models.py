@@ -71,6 +71,17 @@ MODELS = {
 }
 
 
+def random_arrays(n, e):
+    """Nodes with features and classes, and edges among which are loops, parallel ones, a hub's, and nodes without any in or out."""
+    g = np.random.default_rng(5)
+    ends = g.integers(0, n * 9 // 10, (2, e))
+    ends[1, g.random(e) < 0.1] = 0
+    ends[0, :5] = ends[1, :5]
+    ends[:, 5:9] = ends[:, 9:13]
+    mask = g.random(n) < 0.5
+    return {"edge_index": np.ascontiguousarray(ends.astype("<i8")), "x": g.standard_normal((n, 10)).astype("<f4"), "y": g.integers(0, 3, n), "train_mask": mask, "test_mask": ~mask}
+
+
 def text(name):
     args, body, call, _ = MODELS[name]
     return "model net(%s) -> node[C] {\n  %s\n}\n" % (args, body) + TRAIN % {"call": call}

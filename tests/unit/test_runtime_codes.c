@@ -60,7 +60,8 @@ static void test_no_kernels(void)
     check_end("runtime_codes_no_kernels");
 }
 
-/* A failure says where the program declares what data do not fit, once, and the next failure forgets it. */
+/* An error about data that do not fit gets a note with the line of the program, from whoever adds it first; the next
+   error starts without one. */
 static void test_declared(void)
 {
     RtSpace spaces[] = {hm_spaces[0], hm_spaces[1], hm_spaces[2]};
