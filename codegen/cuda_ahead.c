@@ -16,7 +16,7 @@ static bool is_load(const KirIns *x) { return x->op == KIR_load || x->op == KIR_
 static bool may_begin(const KirKernel *k, const CudaWide *wide, const bool *shuffled, KirId id)
 {
     const KirIns *x = &k->ins.data[id];
-    if (shuffled[id] || wide->n[id] == CUDA_LANES || kir_ops[x->op].kind != KIND_V) return false;
+    if (shuffled[id] || cuda_is_dealt(wide, id) || kir_ops[x->op].kind != KIND_V) return false;
     if (x->op == KIR_var || x->op == KIR_alloc) return false;
     if (!is_load(x)) return true;
     return x->buf != KIR_NONE && k->params.data[x->buf].kind == KIR_IN && k->params.data[x->buf].restrict_;

@@ -151,9 +151,10 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
         names[i] = ks[i]->name;
         CudaKernel k = cuda_kernel(a, ks[i]);
         kernels[i] = (RtDeviceKernel){.binding = bindings[k.binding],
+                                      .lanes = k.lanes,
                                       .warps = k.warps,
                                       .parts = k.parts,
-                                      .half_bytes = k.warp_bytes,
+                                      .warp_bytes = k.warp_bytes,
                                       .block_bytes = k.block_bytes};
     }
     *out = (CodegenDevice){.plan = plan, .code = code, .kernels = kernels, .names = names, .rates = rates};
@@ -197,10 +198,11 @@ void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out)
         const KirKernel *k = plan_kernel(plan, i, true);
         CudaKernel how = cuda_kernel(out->arena, k);
         strbuf_printf(out,
-                      "%s{\"name\": \"%s\", \"binding\": \"%s\", \"warps\": %u, \"parts\": %u, \"block_bytes\": %u, "
+                      "%s{\"name\": \"%s\", \"binding\": \"%s\", \"lanes\": %u, \"warps\": %u, \"parts\": %u, "
+                      "\"block_bytes\": %u, "
                       "\"warp_bytes\": %u",
-                      i ? ",\n    " : "\n    ", k->name, bindings[how.binding], how.warps, how.parts, how.block_bytes,
-                      how.warp_bytes);
+                      i ? ",\n    " : "\n    ", k->name, bindings[how.binding], how.lanes, how.warps, how.parts,
+                      how.block_bytes, how.warp_bytes);
         put_usage(cuda, k->name, out);
         strbuf_puts(out, ", \"params\": [");
         put_params(k, of_part[i], out);

@@ -1,6 +1,6 @@
 /* Where a kernel's arrays lie on a GPU, and which memory lanes hand to each other. Lane l of a vector access touches
-   element base + l. Where the bases of all accesses to an array or buffer leave one remainder by 16 in an iteration of
-   the parallel loop, no lane ever touches an element of another, and nobody has to wait. A base is followed through
+   element base + l. Where the bases of all accesses to an array or buffer leave one remainder by the lanes of a warp in an
+   iteration of the parallel loop, no lane ever touches an element of another, and nobody has to wait. A base is followed through
    additions and products with constants to values that the iteration does not change. */
 #include "codegen/cuda_memory.h"
 #include "base/ice.h"
@@ -8,11 +8,11 @@
 enum {
     MOST_TERMS = 4,
     MOST_REGISTERS = 32, /* of an array in each lane */
-    ALIGNED = 16,        /* bytes of an array's place */
-    BANKS = 64           /* bytes of half of the banks: warps are an odd multiple apart, so two of them meet in none */
+    ALIGNED = 16         /* bytes of an array's place */
 };
 
-typedef struct Base { /* of an access, modulo 16: a constant and multiples of values that are fixed in an iteration */
+typedef struct
+    Base { /* of an access, modulo the lanes of a warp: a constant and multiples of values that are fixed in an iteration */
     bool known;
     uint8_t rest, n;
     struct {
@@ -23,9 +23,10 @@ typedef struct Base { /* of an access, modulo 16: a constant and multiples of va
 
 typedef struct Finder {
     const KirKernel *k;
-    bool *in_loop; /* [ins.n] it stands in a loop inside an iteration */
-    bool *known;   /* [ins.n] base is there */
-    Base *base;    /* [ins.n] */
+    uint32_t lanes; /* of a warp */
+    bool *in_loop;  /* [ins.n] it stands in a loop inside an iteration */
+    bool *known;    /* [ins.n] base is there */
+    Base *base;     /* [ins.n] */
 } Finder;
 
 bool cuda_is_access(const KirIns *x) { return x->op == KIR_load || x->op == KIR_gather || x->op == KIR_store; }
@@ -50,14 +51,14 @@ static void find_loops(Finder *f, const KirBlock *b, bool in_loop)
     }
 }
 
-static Base scaled(Base b, uint32_t times)
+static Base scaled(const Finder *f, Base b, uint32_t times)
 {
     if (times == 0) return (Base){.known = true};
-    b.rest = (uint8_t)(b.rest * times % CUDA_LANES);
+    b.rest = (uint8_t)(b.rest * times % f->lanes);
     uint8_t n = 0;
     for (uint8_t i = 0; i < b.n; i++) {
         b.term[n] = b.term[i];
-        b.term[n].times = (uint8_t)(b.term[i].times * times % CUDA_LANES);
+        b.term[n].times = (uint8_t)(b.term[i].times * times % f->lanes);
         if (b.term[n].times) n++;
     }
     b.n = n;
@@ -65,17 +66,17 @@ static Base scaled(Base b, uint32_t times)
 }
 
 /* Terms stay in the order of their ids. */
-static Base sum(Base a, Base b)
+static Base sum(const Finder *f, Base a, Base b)
 {
-    Base s = {.known = a.known && b.known, .rest = (uint8_t)((a.rest + b.rest) % CUDA_LANES)};
+    Base s = {.known = a.known && b.known, .rest = (uint8_t)((a.rest + b.rest) % f->lanes)};
     for (uint8_t i = 0, j = 0; s.known && (i < a.n || j < b.n);) {
         bool from_a = j == b.n || (i < a.n && a.term[i].id <= b.term[j].id),
              from_b = i == a.n || (j < b.n && b.term[j].id <= a.term[i].id);
         KirId id = from_a ? a.term[i].id : b.term[j].id;
         uint32_t times = (from_a ? a.term[i++].times : 0u) + (from_b ? b.term[j++].times : 0u);
-        if (times % CUDA_LANES == 0) continue;
+        if (times % f->lanes == 0) continue;
         if (s.n == MOST_TERMS) return (Base){0};
-        s.term[s.n].id = id, s.term[s.n++].times = (uint8_t)(times % CUDA_LANES);
+        s.term[s.n].id = id, s.term[s.n++].times = (uint8_t)(times % f->lanes);
     }
     return s;
 }
@@ -93,15 +94,16 @@ static Base find_base(Finder *f, KirId id)
     f->known[id] = true; /* unknown to itself: none of its operands is */
     Base leaf = {.known = !f->in_loop[id] && x->op != KIR_var, .n = 1, .term = {{id, 1}}}, b = leaf;
     if (x->op == KIR_for && x->bind <= KIR_UNROLL) {
-        b = x->i % CUDA_LANES == 0 ? find_base(f, x->args[0]) : (Base){0};
+        b = x->i % f->lanes == 0 ? find_base(f, x->args[0]) : (Base){0};
     } else if (x->type.base == KIR_I64 && x->type.lanes == 1) {
         const KirIns *by = x->op == KIR_mul ? constant(f, x->args[1]) : NULL;
         if (x->op == KIR_mul && !by && (by = constant(f, x->args[0])))
-            b = scaled(find_base(f, x->args[1]), (uint64_t)by->i % CUDA_LANES);
-        else if (by) b = scaled(find_base(f, x->args[0]), (uint64_t)by->i % CUDA_LANES);
-        else if (x->op == KIR_iconst) b = (Base){.known = true, .rest = (uint8_t)((uint64_t)x->i % CUDA_LANES)};
-        else if (x->op == KIR_add) b = sum(find_base(f, x->args[0]), find_base(f, x->args[1]));
-        else if (x->op == KIR_sub) b = sum(find_base(f, x->args[0]), scaled(find_base(f, x->args[1]), CUDA_LANES - 1));
+            b = scaled(f, find_base(f, x->args[1]), (uint32_t)((uint64_t)by->i % f->lanes));
+        else if (by) b = scaled(f, find_base(f, x->args[0]), (uint32_t)((uint64_t)by->i % f->lanes));
+        else if (x->op == KIR_iconst) b = (Base){.known = true, .rest = (uint8_t)((uint64_t)x->i % f->lanes)};
+        else if (x->op == KIR_add) b = sum(f, find_base(f, x->args[0]), find_base(f, x->args[1]));
+        else if (x->op == KIR_sub)
+            b = sum(f, find_base(f, x->args[0]), scaled(f, find_base(f, x->args[1]), f->lanes - 1));
         if (!b.known) b = leaf;
     }
     return f->base[id] = b;
@@ -152,9 +154,9 @@ static bool crosses(const Use *u)
     return u->scalars ? u->loads : !u->apart;
 }
 
-static bool fits_registers(const KirIns *array, const Use *u)
+static bool fits_registers(const KirIns *array, const Use *u, uint32_t lanes)
 {
-    int64_t n = u->scalars ? array->i : (array->i + CUDA_LANES - 1) / CUDA_LANES;
+    int64_t n = u->scalars ? array->i : (array->i + lanes - 1) / lanes;
     return !array->shared && u->constants && n <= MOST_REGISTERS && (u->scalars ? !u->vectors : u->apart);
 }
 
@@ -176,27 +178,41 @@ static bool works_together(const KirKernel *k)
     return together;
 }
 
+/* A warp that computes an iteration by itself has the lanes of the kernel's widest vector, so that no lane is without
+   work: eight rows of 8 features go to a warp of the hardware where two of 64 do. */
+static uint32_t find_lanes(const KirKernel *k)
+{
+    uint32_t lanes = CUDA_LEAST_LANES;
+    for (KirId id = 0; id < k->ins.n; id++)
+        if (k->ins.data[id].type.lanes > lanes) lanes = k->ins.data[id].type.lanes;
+    ICE_UNLESS(lanes <= CUDA_LANES && !(lanes & (lanes - 1)));
+    return lanes;
+}
+
 static CudaKernel find_launch(const KirKernel *k)
 {
     const KirIns *last = k->body.ins.n ? &k->ins.data[k->body.ins.data[k->body.ins.n - 1]] : NULL;
-    if (!last || last->op != KIR_for || last->bind < KIR_THREADS) return (CudaKernel){CUDA_ONE, .warps = 1, .parts = 1};
-    if (last->bind == KIR_THREADS) return (CudaKernel){CUDA_THREADS, .warps = CUDA_MOST_WARPS, .parts = 1};
+    if (!last || last->op != KIR_for || last->bind < KIR_THREADS)
+        return (CudaKernel){CUDA_ONE, .lanes = CUDA_LANES, .warps = 1, .parts = 1};
+    uint32_t lanes = find_lanes(k);
+    if (last->bind == KIR_THREADS)
+        return (CudaKernel){CUDA_THREADS, .lanes = lanes, .warps = CUDA_MOST_THREADS / lanes, .parts = 1};
     const KirIns *loop = &k->ins.data[last->body.ins.data[last->body.ins.n - 1]];
     uint32_t warps = (uint32_t)k->ins.data[loop->args[1]].i, parts = (warps + CUDA_PART_WARPS - 1) / CUDA_PART_WARPS;
-    if (works_together(k)) return (CudaKernel){CUDA_BLOCK, .warps = warps, .parts = 1};
-    return (CudaKernel){CUDA_BLOCK, .warps = (warps + parts - 1) / parts, .parts = parts};
+    if (works_together(k)) return (CudaKernel){CUDA_BLOCK, .lanes = CUDA_LANES, .warps = warps, .parts = 1};
+    return (CudaKernel){CUDA_BLOCK, .lanes = CUDA_LANES, .warps = (warps + parts - 1) / parts, .parts = parts};
 }
 
 CudaMemory cuda_memory(Arena *a, const KirKernel *k)
 {
     uint32_t n = k->ins.n, first_array = k->params.n + 1;
-    Finder f = {k, ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, Base, n)};
     CudaMemory m = {k,
                     ARENA_ARRAY(a, CudaPlace, n),
                     ARENA_ARRAY(a, uint32_t, n),
                     ARENA_ARRAY(a, bool, cuda_n_objects(k)),
                     ARENA_ARRAY(a, bool, cuda_n_objects(k)),
                     find_launch(k)};
+    Finder f = {k, m.launch.lanes, ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, Base, n)};
     Use *uses = ARENA_ARRAY(a, Use, cuda_n_objects(k));
     find_loops(&f, &k->body, false);
     for (KirId id = 0; id < n; id++)
@@ -209,7 +225,7 @@ CudaMemory cuda_memory(Arena *a, const KirKernel *k)
         const KirIns *x = &k->ins.data[id];
         const Use *u = &uses[first_array + id];
         if (x->op != KIR_alloc || !u->loads) continue;
-        m.place[id] = fits_registers(x, u) ? CUDA_REGISTERS : x->shared ? CUDA_OF_BLOCK : CUDA_OF_WARP;
+        m.place[id] = fits_registers(x, u, f.lanes) ? CUDA_REGISTERS : x->shared ? CUDA_OF_BLOCK : CUDA_OF_WARP;
         if (m.place[id] == CUDA_REGISTERS) m.crossing[first_array + id] = false;
         else m.offset[id] = place(x->shared ? &m.launch.block_bytes : &m.launch.warp_bytes, x);
     }
@@ -218,8 +234,11 @@ CudaMemory cuda_memory(Arena *a, const KirKernel *k)
         uint32_t array = first_array + k->body.ins.data[i];
         if (uses[array].first && uses[array].base.n) m.crossing[array] = m.stored_over[array] = true;
     }
-    m.launch.block_bytes = (m.launch.block_bytes + BANKS - 1) / BANKS * BANKS;
+    /* What the lanes of a warp read at once goes through so many bytes of the banks: warps whose arrays are an odd
+       multiple of that apart do not meet there. */
+    uint32_t banks = f.lanes * 4;
+    m.launch.block_bytes = (m.launch.block_bytes + banks - 1) / banks * banks;
     if (m.launch.warp_bytes)
-        m.launch.warp_bytes = (m.launch.warp_bytes + BANKS - 1) / (2 * BANKS) * (2 * BANKS) + BANKS;
+        m.launch.warp_bytes = (m.launch.warp_bytes + banks - 1) / (2 * banks) * (2 * banks) + banks;
     return m;
 }

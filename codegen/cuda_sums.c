@@ -13,6 +13,7 @@
 
 typedef struct Finder {
     const KirKernel *k;
+    uint32_t lanes; /* of a warp */
     const uint32_t *block;
     uint32_t *uses;   /* [ins.n] */
     KirId *user;      /* [ins.n] one of them */
@@ -64,7 +65,7 @@ static KirId neighbour(const Finder *f, KirId sum, int64_t g)
 static bool find_sum(const Finder *f, const KirIns *first, CudaSum *x)
 {
     int64_t g = first->i;
-    if (first->type.lanes != CUDA_LANES || g > CUDA_LANES) return false;
+    if (first->type.lanes != f->lanes || g > f->lanes) return false;
     *x = (CudaSum){.in = {first->args[0], first->args[1]}, .n = 2, .each = (uint8_t)g};
     KirId sum = halved(f, x->in[0], x->in[1], g);
     KirId other = sum != KIR_NONE && g > 2 ? neighbour(f, sum, g / 2) : KIR_NONE;
@@ -101,11 +102,12 @@ static bool is_alone(const Finder *f, const CudaSum *x, uint32_t by, const uint3
     return true;
 }
 
-CudaSums cuda_sums(Arena *a, const KirKernel *k, const uint32_t *block)
+CudaSums cuda_sums(Arena *a, const KirKernel *k, uint32_t lanes, const uint32_t *block)
 {
     uint32_t n = k->ins.n;
     CudaSums s = {.inner = ARENA_ARRAY(a, uint32_t, n), .of = ARENA_ARRAY(a, uint32_t, n)};
-    Finder f = {.k = k, .block = block, .uses = ARENA_ARRAY(a, uint32_t, n), .user = ARENA_ARRAY(a, KirId, n)};
+    Finder f = {
+        .k = k, .lanes = lanes, .block = block, .uses = ARENA_ARRAY(a, uint32_t, n), .user = ARENA_ARRAY(a, KirId, n)};
     for (KirId id = 0; id < n; id++) {
         const KirIns *x = at(&f, id);
         for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) f.uses[x->args[i]]++, f.user[x->args[i]] = id;

@@ -15,5 +15,5 @@ typedef struct CudaSums {
         *inner;   /* [ins.n] + 1: the sum that alone wants this value, which lies between its vectors and its result */
     uint32_t *of; /* [ins.n] + 1: the sum of which this is the result */
 } CudaSums;
-/* block: [ins.n] where an instruction stands. */
-CudaSums cuda_sums(Arena *a, const KirKernel *k, const uint32_t *block);
+/* lanes: of a warp. block: [ins.n] where an instruction stands. */
+CudaSums cuda_sums(Arena *a, const KirKernel *k, uint32_t lanes, const uint32_t *block);

@@ -28,13 +28,14 @@ typedef struct Access { /* whole vectors of a buffer, or of an array that the wa
     int64_t offset;
 } Access;
 
-typedef struct Spread { /* lanes of a vector, each `times` times: 16 in all */
+typedef struct Spread { /* lanes of a vector, each `times` times: as many as a warp has in all */
     KirId from;
     int64_t first, times;
 } Spread;
 
 typedef struct Finder {
     const KirKernel *k;
+    uint32_t lanes; /* of a warp */
     CudaSums sums;
     Arena *a;
     KirId *of;                     /* [ins.n] forest of values that meet */
@@ -64,7 +65,7 @@ static void meet(Finder *f, KirId x, KirId y)
     f->fixed[a] |= f->fixed[b];
 }
 
-static bool is_whole(KirType t) { return t.lanes == CUDA_LANES; }
+static bool is_whole(const Finder *f, KirType t) { return t.lanes == f->lanes; }
 
 /* The same in all lanes. */
 static bool is_uniform(const KirKernel *k, KirId id)
@@ -118,17 +119,17 @@ static bool is_same_memory(const KirIns *x, const KirIns *y)
     return x->buf == y->buf && (x->buf != KIR_NONE || x->alloc == y->alloc);
 }
 
-/* Whether an access loads or stores all 16 lanes, at neighbouring places. */
-static bool is_whole_access(const KirIns *x)
+/* Whether an access loads or stores all lanes of a warp, at neighbouring places. */
+static bool is_whole_access(const Finder *f, const KirIns *x)
 {
-    return x->op != KIR_gather && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+    return x->op != KIR_gather && is_whole(f, x->type) && x->active == f->lanes && x->stride == 1;
 }
 
 static bool may_move(const Finder *f, const KirIns *x)
 {
     bool own = x->buf == KIR_NONE ? is_shared(f, x) : f->k->params.data[x->buf].restrict_;
     bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    return own && floats && is_whole_access(x);
+    return own && floats && is_whole_access(f, x);
 }
 
 /* A float of a buffer that is only read, or of a shared array. */
@@ -169,19 +170,19 @@ static void visit_access(Finder *f, KirId id)
     if (!is_uniform(f->k, id)) f->fixed[root(f, id)] = true;
 }
 
-static bool is_spread(const KirKernel *k, KirId id, Spread *s)
+static bool is_spread(const Finder *f, KirId id, Spread *s)
 {
-    const KirIns *x = &k->ins.data[id], *part = &k->ins.data[x->args[0]];
-    if (x->op != KIR_repeat || !is_whole(x->type) || part->op != KIR_part) return false;
+    const KirIns *x = &f->k->ins.data[id], *part = &f->k->ins.data[x->args[0]];
+    if (x->op != KIR_repeat || !is_whole(f, x->type) || part->op != KIR_part) return false;
     *s = (Spread){part->args[0], part->i, x->i};
-    return part->type.lanes * x->i == CUDA_LANES;
+    return part->type.lanes * x->i == f->lanes;
 }
 
 static void visit(Finder *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
     Spread spread;
-    if (f->sums.inner[id] || is_spread(f->k, id, &spread)) return;
+    if (f->sums.inner[id] || is_spread(f, id, &spread)) return;
     if (f->sums.of[id]) {
         f->fixed[root(f, id)] = true;
         return;
@@ -191,7 +192,7 @@ static void visit(Finder *f, KirId id)
         return;
     }
     KirId to = x->op == KIR_set ? x->args[0] : id;
-    bool wise = is_lanewise(x->op) && is_whole(kir_result_type(f->k, to));
+    bool wise = is_lanewise(x->op) && is_whole(f, kir_result_type(f->k, to));
     if (!wise) f->fixed[root(f, id)] = true;
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
         if (is_uniform(f->k, x->args[i])) continue;
@@ -253,10 +254,10 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     bool by_register = ins->op == KIR_store || (x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var);
     /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one
        moves */
-    int64_t unit = read_only ? n : n * CUDA_LANES;
+    int64_t unit = read_only ? n : n * f->lanes;
     if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
     for (unsigned q = 0; q < n; q++) {
-        const Access *y = beside(f, x, (int64_t)q * CUDA_LANES, r[q]);
+        const Access *y = beside(f, x, (int64_t)q * f->lanes, r[q]);
         if (!y || (f->barred[cuda_object(f->k, ins)] && !read_only)) return false;
         all[q] = y->id;
         if (q == 0 && y->id != x->id) return false; /* the set touches the place twice */
@@ -317,7 +318,7 @@ static bool is_steady(const Finder *f, KirId u, KirId v)
 static bool spreads_on(const Finder *f, KirId u, KirId v, int64_t by, unsigned n)
 {
     Spread s, t;
-    bool both = is_spread(f->k, u, &s) && is_spread(f->k, v, &t);
+    bool both = is_spread(f, u, &s) && is_spread(f, v, &t);
     if (!both || s.from != t.from || t.first != s.first + by / s.times || s.times % n) return false;
     return f->k->ins.data[s.from].op != KIR_var || is_steady(f, u, v);
 }
@@ -327,7 +328,7 @@ static bool spreads_on(const Finder *f, KirId u, KirId v, int64_t by, unsigned n
 static bool is_alike(Finder *f, KirId a, KirId b, unsigned q, unsigned n)
 {
     const KirIns *ins = f->k->ins.data;
-    int64_t by = (int64_t)q * CUDA_LANES;
+    int64_t by = (int64_t)q * f->lanes;
     uint32_t i = 0, j = 0;
     ICE_UNLESS(a != b && q < n); /* two sets, one behind the other */
     for (;;) {
@@ -383,7 +384,7 @@ static void take_spreads(Finder *f, KirId r, unsigned n, CudaWide *out)
 {
     Spread s;
     for (KirId id = 0; id < f->k->ins.n; id++) {
-        if (root(f, id) != r || !is_spread(f->k, id, &s)) continue;
+        if (root(f, id) != r || !is_spread(f, id, &s)) continue;
         f->twin[id][0] = id;
         KirId at = id;
         for (unsigned q = 1; q < n; q++)
@@ -403,7 +404,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
     KirId r[MOST], all[MOST_DEALT] = {0};
     for (unsigned q = 0; q < n; q++) {
-        const Access *y = q ? beside(f, x, (int64_t)q * CUDA_LANES, KIR_NONE) : x;
+        const Access *y = q ? beside(f, x, (int64_t)q * f->lanes, KIR_NONE) : x;
         if (!y) return false;
         r[q] = root(f, y->id);
         if (f->fixed[r[q]] || out->n[y->id] || count(f, r[q]) != count(f, r[0])) return false;
@@ -463,7 +464,7 @@ static bool is_unwritten(const Finder *f, const KirIns *x, uint32_t first, uint3
 static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
     KirId all[MOST_DEALT] = {x->id};
-    bool dealt = n == MOST_DEALT; /* begins anywhere */
+    bool dealt = n > MOST; /* begins anywhere */
     bool read_only = is_only_read(f, ins_of(f, x));
     if (dealt && !read_only) return; /* an array's words come as quickly one by one */
     ICE_UNLESS(n > 1 && n <= MOST_DEALT);
@@ -490,7 +491,7 @@ static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide 
 static void join_dealt(const Finder *f, CudaWide *out)
 {
     for (uint32_t i = 0; i < f->scalars.n; i++)
-        if (!out->n[f->scalars.data[i].id]) join_scalars(f, &f->scalars.data[i], MOST_DEALT, out);
+        if (f->lanes > MOST && !out->n[f->scalars.data[i].id]) join_scalars(f, &f->scalars.data[i], f->lanes, out);
 }
 
 /* Parts of vectors that something else reads as well are computed. Users have the greater ids. */
@@ -508,6 +509,7 @@ CudaWide cuda_wide(Arena *a, const CudaMemory *m)
     const KirKernel *k = m->k;
     uint32_t n = k->ins.n;
     Finder f = {.k = k,
+                .lanes = m->launch.lanes,
                 .a = a,
                 .of = ARENA_ARRAY(a, KirId, n),
                 .fixed = ARENA_ARRAY(a, bool, n),
@@ -521,11 +523,11 @@ CudaWide cuda_wide(Arena *a, const CudaMemory *m)
                 .behind_set = ARENA_ARRAY(a, uint32_t, n)};
     for (KirId i = 0; i < n; i++) f.of[i] = i;
     number_block(&f, &k->body);
-    f.sums = cuda_sums(a, k, f.block);
+    f.sums = cuda_sums(a, k, f.lanes, f.block);
     for (KirId i = 0; i < n; i++) f.own[i] = k->ins.data[i].op == KIR_alloc && m->place[i] == CUDA_REGISTERS;
     for (KirId i = 0; i < n; i++) {
         const KirIns *x = &k->ins.data[i];
-        if (cuda_is_access(x) && x->buf == KIR_NONE && !is_whole_access(x)) f.own[x->alloc] = false;
+        if (cuda_is_access(x) && x->buf == KIR_NONE && !is_whole_access(&f, x)) f.own[x->alloc] = false;
     }
     for (uint32_t at = 1; at <= f.n_ordered; at++) visit(&f, f.sequence[at]);
     CudaWide w;

@@ -1,4 +1,4 @@
-/* Emits kernel IR as CUDA C++: the functions an `Emitter` wants. A vector is a variable in each of 16 lanes, so the
+/* Emits kernel IR as CUDA C++: the functions an `Emitter` wants. A vector is a variable in each lane of a warp, so the
    operators of C do for vectors what they do for scalars; what differs is here: which lanes touch memory, what they
    hand to each other, where they wait, how loops are dealt to warps and blocks. */
 #include "codegen/emit_cuda.h"
@@ -30,6 +30,12 @@ typedef struct Cuda {
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
 static KirType type_of(const CKernel *c, KirId id) { return kir_result_type(c->w->k, id); }
+static uint32_t lanes_of(const CKernel *c) { return ((const Cuda *)c)->m.launch.lanes; }
+/* Of a function of head.cu that works on a warp of other than 16 lanes: how many those are, the last parameter of its template. */
+static const char *of_lanes(const CKernel *c, const char *before, const char *behind)
+{
+    return lanes_of(c) == CUDA_LANES ? "" : arena_printf(c->arena, "%s%u%s", before, lanes_of(c), behind);
+}
 static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
 
 static const char *elem(KirBase base)
@@ -138,7 +144,7 @@ static CText arith(CKernel *c, const KirIns *x, const char *sign, CBind bind, co
 
 static CText divide(CKernel *c, const KirIns *x, const char *sign, const char *name)
 {
-    bool idle = x->type.lanes > 1 && x->type.lanes < CUDA_LANES && !is_float(x->type);
+    bool idle = x->type.lanes > 1 && x->type.lanes < lanes_of(c) && !is_float(x->type);
     return idle ? call(c, x, name) : c_infix(c, x, sign, BIND_MUL);
 }
 
@@ -180,7 +186,7 @@ static CText insert(CKernel *c, const KirIns *x)
 
 /* ---- lanes ---- */
 
-/* Vectors in, from other lanes: all 16 have to run it, so it is a statement of its own. */
+/* Vectors in, from other lanes: all have to run it, so it is a statement of its own. */
 static bool shuffles(const KirKernel *k, const KirIns *x)
 {
     switch (x->op) {
@@ -208,7 +214,7 @@ static CText repeated_for_all(CKernel *c, KirId id)
     const char *first = part->i ? arena_printf(c->arena, "%lld + ", (long long)part->i) : "";
     const char *by = lanes > 1 ? arena_printf(c->arena, " / %lld", (long long)lanes) : "";
     ICE_UNLESS(lanes >= 1); /* a lane's features have one number */
-    return c_printf(c, BIND_CALL, "gnn::lane(%s, %sl%s)", from, first, by);
+    return c_printf(c, BIND_CALL, "gnn::lane%s(%s, %sl%s)", of_lanes(c, "<", ">"), from, first, by);
 }
 
 /* Sums of `each` features of n vectors, of which lane l has n in a row. */
@@ -217,7 +223,7 @@ static CText sums_of_all(CKernel *c, KirId id)
     const CudaWide *w = &((Cuda *)c)->wide;
     StrBuf b = {.arena = c->arena};
     for (unsigned q = 0; q < w->n[id]; q++) strbuf_printf(&b, "%s%s", q ? ", " : "", c_operand(c, w->all[id][q]).text);
-    return c_printf(c, BIND_CALL, "gnn::sums<%u>(%s)", w->each[id], strbuf_cstr(&b));
+    return c_printf(c, BIND_CALL, "gnn::sums<%u%s>(%s)", w->each[id], of_lanes(c, ", ", ""), strbuf_cstr(&b));
 }
 
 static CText shuffled(CKernel *c, const KirIns *x)
@@ -227,21 +233,23 @@ static CText shuffled(CKernel *c, const KirIns *x)
     const Cuda *k = (const Cuda *)c;
     if (k->moved[id]) return (CText){k->moved[id], BIND_CALL};
     if (k->wide.n[id]) return repeated_for_all(c, id);
-    const char *v = c_arg(c, x, 0), *name = kir_ops[x->op].name;
+    const char *v = c_arg(c, x, 0), *name = kir_ops[x->op].name, *of = of_lanes(c, "<", ">");
     if (n == 1) return c_operand(c, x->args[0]);
     switch (x->op) {
-    case KIR_extract: return c_printf(c, BIND_CALL, "gnn::lane(%s, %lld)", v, (long long)x->i);
-    case KIR_repeat: return c_printf(c, BIND_CALL, "gnn::lane(%s, l / %lld %% %u)", v, (long long)x->i, n);
-    case KIR_part: return c_printf(c, BIND_CALL, "gnn::down(%s, %lld)", v, (long long)x->i);
+    case KIR_extract: return c_printf(c, BIND_CALL, "gnn::lane%s(%s, %lld)", of, v, (long long)x->i);
+    case KIR_repeat: return c_printf(c, BIND_CALL, "gnn::lane%s(%s, l / %lld %% %u)", of, v, (long long)x->i, n);
+    case KIR_part: return c_printf(c, BIND_CALL, "gnn::down%s(%s, %lld)", of, v, (long long)x->i);
     case KIR_lower:
     case KIR_upper:
-        return c_printf(c, BIND_CALL, "gnn::halves<%u, %lld, %d, %s>(%s, %s)", n, (long long)x->i / 2,
-                        x->op == KIR_upper, elem(x->type.base), v, c_arg(c, x, 1));
+        return c_printf(c, BIND_CALL, "gnn::halves<%u, %lld, %d, %s%s>(%s, %s)", n, (long long)x->i / 2,
+                        x->op == KIR_upper, elem(x->type.base), of_lanes(c, ", ", ""), v, c_arg(c, x, 1));
     case KIR_shuffle: {
-        const char *at = c_tight(c, c_operand(c, x->args[1]), n == CUDA_LANES ? BIND_COND : BIND_UNARY);
-        return c_printf(c, BIND_CALL, n == CUDA_LANES ? "gnn::lane(%s, %s)" : "gnn::lane(%s, %s & %u)", v, at, n - 1);
+        bool whole = n == lanes_of(c);
+        const char *at = c_tight(c, c_operand(c, x->args[1]), whole ? BIND_COND : BIND_UNARY);
+        return c_printf(c, BIND_CALL, whole ? "gnn::lane%s(%s, %s)" : "gnn::lane%s(%s, %s & %u)", of, v, at, n - 1);
     }
-    default: return c_printf(c, BIND_CALL, "gnn::%s<%u, %s>(%s)", name, n, elem(x->type.base), v);
+    default:
+        return c_printf(c, BIND_CALL, "gnn::%s<%u, %s%s>(%s)", name, n, elem(x->type.base), of_lanes(c, ", ", ""), v);
     }
 }
 
@@ -254,7 +262,8 @@ static const char *place(CKernel *c, const KirIns *x)
     const char *buffer = c_buffer(c, x), *index = c_index(c, x);
     bool vector = x->type.lanes > 1 && x->op != KIR_gather && x->stride;
     if (x->buf == KIR_NONE && k->m.place[x->alloc] == CUDA_REGISTERS)
-        return arena_printf(c->arena, "%s[%lld]", buffer, (long long)ins(c, x->args[0])->i / (vector ? CUDA_LANES : 1));
+        return arena_printf(c->arena, "%s[%lld]", buffer,
+                            (long long)ins(c, x->args[0])->i / (vector ? lanes_of(c) : 1));
     if (!vector) return arena_printf(c->arena, "%s[%s]", buffer, index);
     bool zero = ins(c, x->args[0])->op == KIR_iconst && ins(c, x->args[0])->i == 0;
     index = zero ? "" : arena_printf(c->arena, "%s + ", c_tight(c, c_operand(c, x->args[0]), BIND_ADD));
@@ -274,7 +283,7 @@ static const char *wide_place(CKernel *c, KirId id)
     return arena_printf(c->arena, "&%s[%sl * %u]", c_buffer(c, first), index, w->n[id]);
 }
 
-/* Of sixteen scalars that lie side by side: lane l has the one at l. */
+/* Of as many scalars as there are lanes, which lie side by side: lane l has the one at l. */
 static const char *dealt_place(CKernel *c, KirId id)
 {
     const KirIns *first = ins(c, id);
@@ -307,7 +316,7 @@ static CText load(CKernel *c, const KirIns *x)
 {
     const char *moved = ((Cuda *)c)->moved[x - c->w->k->ins.data];
     if (moved) return (CText){moved, BIND_CALL};
-    bool some = x->type.lanes > 1 && x->active < CUDA_LANES, bit = x->type.base == KIR_I1 && x->buf != KIR_NONE;
+    bool some = x->type.lanes > 1 && x->active < lanes_of(c), bit = x->type.base == KIR_I1 && x->buf != KIR_NONE;
     const char *element = from_memory(c, x, arena_printf(c->arena, bit ? "%s != 0" : "%s", place(c, x)));
     if (!some) return (CText){element, bit ? BIND_COMPARE : BIND_CALL};
     const char *pad = number(c, x->type, x->f, (int64_t)x->f).text;
@@ -320,7 +329,7 @@ static const char *who_stores(CKernel *c, const KirIns *x)
     bool own = x->buf == KIR_NONE && k->m.place[x->alloc] == CUDA_REGISTERS;
     if (x->type.lanes == 1) return own ? "" : "if (l == 0) ";
     if (x->stride == 0) return arena_printf(c->arena, "if (l == %u) ", x->active - 1u);
-    return x->active < CUDA_LANES ? arena_printf(c->arena, "if (l < %u) ", x->active) : "";
+    return x->active < lanes_of(c) ? arena_printf(c->arena, "if (l < %u) ", x->active) : "";
 }
 
 /* ---- where lanes meet ---- */
@@ -350,7 +359,7 @@ static void touch(Cuda *k, const KirIns *x)
 
 static void meet(Cuda *k)
 {
-    c_line(&k->c, "gnn::meet();");
+    c_line(&k->c, "gnn::meet%s();", of_lanes(&k->c, "<", ">"));
     all_met(k);
 }
 
@@ -401,7 +410,10 @@ static void restore(Cuda *k)
 
 /* ---- hooks ---- */
 
-static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
+static const char *warp_of_grid(CKernel *c)
+{
+    return arena_printf(c->arena, "blockIdx.x * (blockDim.x / %u) + team", lanes_of(c));
+}
 
 static CText expr(CKernel *c, KirId id)
 {
@@ -457,7 +469,7 @@ static bool alone(void *ctx, const KirKernel *k, KirId id)
 {
     const KirIns *x = &k->ins.data[id];
     const CudaWide *w = &((Cuda *)ctx)->wide;
-    if (x->op == KIR_load && w->n[id] && (w->at[id] == id || w->n[id] == CUDA_LANES)) return true;
+    if (x->op == KIR_load && w->n[id] && (w->at[id] == id || cuda_is_dealt(w, id))) return true;
     if (w->each[id]) return true;
     if (x->op == KIR_repeat && w->n[id]) return w->at[id] == id;
     return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
@@ -485,7 +497,7 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
     if (is_done(k, id)) return;
     meet_for(k, ins(c, id));
     if (wide->n[id] && wide->at[id] == id && !(k->ahead.any && k->ahead.wanted[id])) {
-        bool dealt = wide->n[id] == CUDA_LANES;
+        bool dealt = cuda_is_dealt(wide, id);
         const char *type = dealt ? elem(kir_memory_base(w->k, ins(c, id))) : wide_type(c, id);
         const char *all = c_fresh_name(c, "all");
         if (dealt)
@@ -494,7 +506,8 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
         else c_line(c, "const %s %s = *(const %s *)%s;", type, all, type, wide_place(c, id));
         ICE_UNLESS(wide->place[id] == 0 && !k->moved[id]); /* it comes first, once */
         for (unsigned q = 0; q < wide->n[id]; q++)
-            k->moved[wide->all[id][q]] = dealt ? arena_printf(c->arena, "gnn::lane(%s, %u)", all, q)
+            k->moved[wide->all[id][q]] = dealt ? arena_printf(c->arena, "gnn::lane%s(%s, %u)", of_lanes(c, "<", ">"),
+                                                              all, q)
                                                : from_memory(c, ins(c, id),
                                                              arena_printf(c->arena, "%s.%c", all, "xyzw"[q]));
     }
@@ -538,13 +551,13 @@ static void cuda_alloc(void *ctx, const KirWalk *w, KirId id)
         const KirIns *use = NULL;
         for (KirId i = 0; i < k->m.k->ins.n && !use; i++)
             if (cuda_is_access(ins(c, i)) && ins(c, i)->alloc == id) use = ins(c, i);
-        int64_t n = use->type.lanes > 1 ? (x->i + CUDA_LANES - 1) / CUDA_LANES : x->i;
+        int64_t n = use->type.lanes > 1 ? (x->i + lanes_of(c) - 1) / lanes_of(c) : x->i;
         c_line(c, "%s %s[%lld]; /* of each lane */", type, name, (long long)n);
     } else if (k->m.place[id] == CUDA_OF_BLOCK) {
         c_line(c, "%s *const %s = (%s *)(memory + %u); /* %lld of the block */", type, name, type, k->m.offset[id],
                (long long)x->i);
     } else {
-        c_line(c, "%s *const %s = (%s *)(memory + %u + half * %u); /* %lld */", type, name, type,
+        c_line(c, "%s *const %s = (%s *)(memory + %u + team * %u); /* %lld */", type, name, type,
                launch->block_bytes + k->m.offset[id], launch->warp_bytes, (long long)x->i);
     }
 }
@@ -572,7 +585,7 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
         return;
     }
     const char *end = c_fresh_name(c, "end"), *at = x->bind == KIR_BLOCK ? i : c_fresh_name(c, "at");
-    const char *first = WARP_OF_GRID, *step = "gridDim.x * (blockDim.x / 16)";
+    const char *first = warp_of_grid(c), *step = arena_printf(c->arena, "gridDim.x * (blockDim.x / %u)", lanes_of(c));
     if (x->bind == KIR_BLOCK) first = blocks_of(k, "blockIdx.x"), step = blocks_of(k, "gridDim.x");
     c_line(c, "const i64 %s = gnn::min<i64>(%s, hi);", end, to);
     c_line(c, "for (i64 %s = gnn::max<i64>(%s, lo) + %s; %s < %s; %s += %s) {", at, from, first, at, end, at, step);
@@ -682,9 +695,9 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
         const CudaKernel *launch = &k->m.launch;
         save(k);
         const char *i = c_name_loop(c, id);
-        if (launch->parts == 1) c_line(c, "if (const i64 %s = half; true) {", i);
+        if (launch->parts == 1) c_line(c, "if (const i64 %s = team; true) {", i);
         else
-            c_line(c, "if (const i64 %s = blockIdx.x %% %u * %u + half; %s < %s) {", i, launch->parts, launch->warps, i,
+            c_line(c, "if (const i64 %s = blockIdx.x %% %u * %u + team; %s < %s) {", i, launch->parts, launch->warps, i,
                    to);
         tell_turn(k, id, &x->body);
         return;
@@ -794,7 +807,7 @@ static void begin_part(Cuda *k)
 {
     CKernel *c = &k->c;
     const char *part = c_fresh_name(c, "part");
-    c_line(c, "const i64 %s = lo + %s;", part, WARP_OF_GRID);
+    c_line(c, "const i64 %s = lo + %s;", part, warp_of_grid(c));
     c_line(c, "if (%s >= hi) return;", part);
     c_line(c, "const i64 row = %s[%s * %d];", k->order, part, CUDA_PART_NUMBERS);
     for (uint32_t i = 0; i < k->m.k->params.n; i++)
@@ -813,7 +826,7 @@ static void cuda_begin_kernel(void *ctx, const KirWalk *w)
     for (uint32_t i = 0; i < k->params.n; i++) c->params[i] = c_fresh_name(c, k->params.data[i].name);
     own->order = c_fresh_name(c, own->of_part ? "parts" : "order");
     if (k->comment) strbuf_printf(c->out, "\n/* %s */", c_comment(c->arena, k->comment));
-    strbuf_printf(c->out, "\nextern \"C\" __global__ void __launch_bounds__(%u)\n%s(", CUDA_LANES * launch->warps,
+    strbuf_printf(c->out, "\nextern \"C\" __global__ void __launch_bounds__(%u)\n%s(", launch->lanes * launch->warps,
                   k->name);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KirParam *p = &k->params.data[i];
@@ -823,7 +836,7 @@ static void cuda_begin_kernel(void *ctx, const KirWalk *w)
                       of_part ? "" : c->params[i]);
     }
     strbuf_printf(c->out, "i64 lo, i64 hi, const %s *__restrict__ %s)\n{\n", own->of_part ? "i64" : "int", own->order);
-    c_line(c, "const int l = threadIdx.x %% 16, half = threadIdx.x / 16;");
+    c_line(c, "const int l = threadIdx.x %% %u, team = threadIdx.x / %u;", launch->lanes, launch->lanes);
     if (launch->block_bytes || launch->warp_bytes) c_line(c, "extern __shared__ __align__(16) char memory[];");
     tell_turn(own, KIR_NONE, &k->body);
     if (own->of_part) begin_part(own);

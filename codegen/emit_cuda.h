@@ -17,7 +17,7 @@ void emit_cuda_kernels(const KirKernel *const *ks, const uint8_t *const *of_part
 void emit_cuda_host(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out);
 extern const char cuda_head_text[], cuda_shim_text[]; /* codegen/cuda, embedded by the build */
 
-/* How a kernel is launched: with one-dimensional blocks of 16 threads for each warp (sixteen lanes). */
+/* How a kernel is launched: with one-dimensional blocks of `lanes` threads for each warp of kernel IR. */
 typedef enum {
     CUDA_ONE,     /* no parallel loop: one block of one warp */
     CUDA_THREADS, /* a warp for each iteration: any number of blocks, of 1 to `warps` warps */
@@ -25,6 +25,8 @@ typedef enum {
 } CudaBinding;
 typedef struct CudaKernel {
     CudaBinding binding;
+    uint32_t
+        lanes; /* of a warp: those of the widest vector of a kernel whose warps compute an iteration each, else 16 */
     uint32_t warps; /* of a block */
     uint32_t parts; /* blocks that the warps of an iteration fill: 1 where they wait for one another */
     uint32_t block_bytes, warp_bytes; /* of dynamic shared memory: block_bytes + warp_bytes x warps of the launch */
@@ -32,6 +34,7 @@ typedef struct CudaKernel {
 CudaKernel cuda_kernel(Arena *a, const KirKernel *k);
 enum {
     CUDA_LANES = 16,
-    CUDA_MOST_WARPS = 16 /* of a block of independent warps */,
+    CUDA_LEAST_LANES = 4 /* narrower warps would part more often than they save */,
+    CUDA_MOST_THREADS = 256 /* of a block of independent warps */,
     CUDA_PART_WARPS = 8 /* the same, where more compute one iteration together: many small blocks fill a GPU evenly */
 };

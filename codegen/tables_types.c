@@ -156,8 +156,9 @@ static const TableField fields_RtImage[] = {INT(RtImage, kind), INT(RtImage, cap
                                             INT(RtImage, bytes)};
 TYPE(RtImage)
 static const TableField fields_RtDeviceKernel[] = {STR(RtDeviceKernel, name),       INT(RtDeviceKernel, binding),
-                                                   INT(RtDeviceKernel, warps),      INT(RtDeviceKernel, parts),
-                                                   INT(RtDeviceKernel, half_bytes), INT(RtDeviceKernel, block_bytes)};
+                                                   INT(RtDeviceKernel, lanes),      INT(RtDeviceKernel, warps),
+                                                   INT(RtDeviceKernel, parts),      INT(RtDeviceKernel, warp_bytes),
+                                                   INT(RtDeviceKernel, block_bytes)};
 TYPE(RtDeviceKernel)
 static const TableField fields_RtDeviceRates[] = {DBL(RtDeviceRates, last_bytes),  DBL(RtDeviceRates, dram_bytes),
                                                   DBL(RtDeviceRates, cache_bytes), DBL(RtDeviceRates, line_loads),

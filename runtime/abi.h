@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 23
+#define RT_ABI_VERSION 24
 
 typedef union RtArg {
     void *p;
@@ -174,15 +174,16 @@ typedef struct RtImage {      /* all kernels for a kind of GPU */
     int64_t kind, capability; /* 90: compute capability 9.0 */
     int64_t at, bytes;        /* in device_code; a zero follows */
 } RtImage;
-/* A kernel as a GPU runs it, by half-warps of 16 lanes (docs/ir-kernel.md):
+/* A kernel as a GPU runs it, by teams of 16 lanes, of 8 or of 4 (docs/ir-kernel.md, where they are called warps):
      void NAME(parameters, int64_t lo, int64_t hi, const int32_t *order)
    It computes the iterations order[lo] to order[hi - 1], or lo to hi - 1 where order is NULL. A kernel of RtSplitDef
    has `const int64_t *parts` there, RT_PART_NUMBERS for each part of a row, and computes the parts lo to hi - 1. */
 typedef struct RtDeviceKernel {
     int64_t name, binding;
-    int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */
+    int64_t lanes;                   /* threads of a team */
+    int64_t warps;                   /* teams of a block: just so many where iterations are blocks, else at most */
     int64_t parts;                   /* where iterations are blocks: so many blocks compute one */
-    int64_t half_bytes, block_bytes; /* of dynamic shared memory, for each half-warp and for each block */
+    int64_t warp_bytes, block_bytes; /* of dynamic shared memory, for each team and for each block */
 } RtDeviceKernel;
 /* What a GPU does per ns, and how long it takes: rows of passes/context/machine.def of the same names. */
 typedef struct RtDeviceRates {

@@ -125,7 +125,7 @@ int64_t rt_cuda_rows_bytes(const RtCudaRows *x);
 RtCode rt_cuda_fill_rows(const RtCudaRows *x, const int64_t *rows, void **out, RtStatus *st);
 
 /* How a kernel over so many iterations is started, where a block may have most_shared bytes. DEVICE_REFUSED where not
-   even one half-warp fits. */
+   even one team fits. */
 RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t most_shared, RtLaunch *l, RtStatus *st);
 enum { RT_CUDA_SHARED = 227 << 10 }; /* bytes of shared memory of a block on the devices that programs are built for */
 

@@ -1,11 +1,11 @@
 /* A roofline with five roofs (see cuda_cost.h; Williams, Waterman, Patterson, 2009, has two): bytes of memory, bytes of
-   the second cache, lines of the first ones, instructions of warps, and the half-warp that takes longest, whose
+   the second cache, lines of the first ones, instructions of warps, and the team that takes longest, whose
    instructions wait for one another. */
 #include "runtime/cuda_cost.h"
 #include <assert.h>
 #include <math.h>
 
-enum { SECTOR = 32, LINE = 128, HALF = 16, WIDEST = 256 /* bytes that a half-warp loads at once */ };
+enum { SECTOR = 32, LINE = 128, WARP = 32, WORD = 4, LOADED = 16 /* bytes that a lane loads at once */ };
 /* Estimates: the share of the last cache that tables fill, and instructions in the time of a load from the first cache;
    of a plan, instructions for each operation of the model's formula and for each load, loads for each instruction, and
    what is issued once more because the halves of a warp part. */
@@ -27,7 +27,7 @@ RtCudaWork rt_cuda_work_counted(const RtCudaCounts *c)
 
 static double ceil_to(double bytes, double unit) { return ceil(bytes / unit) * unit; }
 
-/* The longest row that one half-warp computes over the mean of all, and whether any is longer (*split). 1: no rows. */
+/* The longest row that one team computes over the mean of all, and whether any is longer (*split). 1: no rows. */
 static double longest_row(const RtExec *e, const RtCall *call, bool *split)
 {
     const RtMapDef *map = call->cut >= 0 ? &e->model->maps[call->cut] : NULL;
@@ -45,32 +45,32 @@ RtCudaWork rt_cuda_work_planned(const RtExec *e, int64_t step)
     assert(step >= 0 && step < e->program->n_steps);
     const RtExecStep *x = &e->steps[step];
     RtCudaWork w = {.launches = x->extent > 0};
-    double flops = 0, streamed = 0, loads = 0, lanes = HALF;
+    const RtDeviceKernel *k = &e->model->device_kernels[x->call->kernel];
+    double flops = 0, streamed = 0, loads = 0, lanes = (double)k->lanes, widest = LOADED * lanes;
     for (int64_t i = 0; i < x->def->n_cost; i++) {
-        const RtCost *k = &e->model->costs[x->def->first_cost + i];
-        double n = (double)rt_count_value(e->graph, &k->count, RT_OWNED), bytes = (double)k->bytes;
-        flops += n * (double)k->flops;
-        if (k->table < 0) {
+        const RtCost *cost = &e->model->costs[x->def->first_cost + i];
+        double n = (double)rt_count_value(e->graph, &cost->count, RT_OWNED), bytes = (double)cost->bytes;
+        flops += n * (double)cost->flops;
+        if (cost->table < 0) {
             streamed += n * bytes;
             continue;
         }
-        w.memory_bytes += fmin(n, (double)e->graph->spaces[k->table].count) * bytes;
+        w.memory_bytes += fmin(n, (double)e->graph->spaces[cost->table].count) * bytes;
         w.cache_bytes += n * ceil_to(bytes, SECTOR);
         w.lines += n * ceil(bytes / LINE);
-        loads += n * (1 + ceil(bytes / WIDEST)); /* with its index */
-        lanes = fmin(lanes, fmax(bytes / 4, 1));
+        loads += n * (1 + ceil(bytes / widest)); /* with its index */
+        lanes = fmin(lanes, fmax(bytes / WORD, 1));
     }
     w.memory_bytes += streamed, w.cache_bytes += streamed, w.lines += streamed / LINE;
-    loads += streamed / WIDEST;
-    const RtDeviceKernel *k = &e->model->device_kernels[x->call->kernel];
+    loads += streamed / widest;
     bool split;
     double skew = longest_row(e, x->call, &split), instructions = flops / lanes * OVERHEAD + loads * PER_LOAD;
-    double halves = k->binding == RT_BIND_NONE
-                        ? 1
-                        : (double)x->extent * (k->binding == RT_BIND_BLOCK ? (double)(k->warps * k->parts) : 1);
-    w.issued = instructions / 2 * PARTED;
-    w.longest = instructions / fmax(halves, 1) * skew;
-    w.longest_misses = loads / fmax(halves, 1) * skew;
+    double teams = k->binding == RT_BIND_NONE
+                       ? 1
+                       : (double)x->extent * (k->binding == RT_BIND_BLOCK ? (double)(k->warps * k->parts) : 1);
+    w.issued = instructions * (double)k->lanes / WARP * PARTED;
+    w.longest = instructions / fmax(teams, 1) * skew;
+    w.longest_misses = loads / fmax(teams, 1) * skew;
     w.longest_loads = w.longest_misses + w.longest * REREAD;
     if (split) w.launches += 1 + (double)e->model->splits[x->call->split].walks;
     return w;

@@ -11,15 +11,13 @@ typedef struct RtCudaWork {
     double cache_bytes;  /* that blocks ask the second cache for */
     double lines;        /* of the first cache and of shared memory that accesses of warps touch */
     double issued;       /* instructions of warps */
-    double longest, longest_loads,
-        longest_misses; /* of the half-warp that takes longest: instructions, accesses to global
+    double longest, longest_loads, longest_misses; /* of the team that takes longest: instructions, accesses to global
                                                      memory, those that its block's first cache has not */
 } RtCudaWork;
 
 typedef struct RtCudaPrediction {
     double ns;
-    const char
-        *bound; /* what takes longest: "memory", "cache", "lines", "issue", "path" of one half-warp; or "launch" */
+    const char *bound; /* what takes longest: "memory", "cache", "lines", "issue", "path" of one team; or "launch" */
 } RtCudaPrediction;
 
 RtCudaWork rt_cuda_work_counted(const RtCudaCounts *c);

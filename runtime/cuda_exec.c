@@ -78,7 +78,8 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
         if (split) RT_TRY(set_launch(c, split->kernel, rows->n_blocks, &x->blocks, st));
         if (split) RT_TRY(set_launch(c, split->kernel, n_long, &x->joins, st));
         /* a warp computes one part, and there are as many */
-        assert(!split || x->blocks.grid * x->blocks.block >= 16 * rows->n_blocks);
+        assert(!split ||
+               x->blocks.grid * x->blocks.block >= e->model->device_kernels[split->kernel].lanes * rows->n_blocks);
     }
     for (int64_t i = 0; i < c->layout.n; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];

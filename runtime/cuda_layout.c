@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256 /* bytes */, WARPS = 8 /* half-warps of a block */, LANES = 16, MOST_BLOCKS = INT32_MAX };
+enum { ALIGN = 256 /* bytes */, THREADS = 128 /* of a block */, MOST_BLOCKS = INT32_MAX };
 
 static int64_t aligned_to(int64_t bytes, int64_t to)
 {
@@ -280,10 +280,11 @@ RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t 
     assert(kernel >= 0 && kernel < m->n_device_kernels && extent >= 0);
     const RtDeviceKernel *k = &m->device_kernels[kernel];
     int64_t warps = k->warps, blocks = 1;
-    if (k->binding == RT_BIND_THREADS && warps > WARPS) warps = WARPS;
-    while (k->binding == RT_BIND_THREADS && warps > 1 && k->block_bytes + warps * k->half_bytes > most_shared)
+    assert(k->lanes > 0 && THREADS % k->lanes == 0);
+    if (k->binding == RT_BIND_THREADS && warps > THREADS / k->lanes) warps = THREADS / k->lanes;
+    while (k->binding == RT_BIND_THREADS && warps > 1 && k->block_bytes + warps * k->warp_bytes > most_shared)
         warps /= 2;
-    l->shared_bytes = k->block_bytes + warps * k->half_bytes;
+    l->shared_bytes = k->block_bytes + warps * k->warp_bytes;
     if (l->shared_bytes > most_shared)
         return rt_fail(st, RT_E_DEVICE_REFUSED, rt_string(m, k->name), NULL,
                        "the kernel wants %lld bytes of shared memory, a block has %lld", (long long)l->shared_bytes,
@@ -292,6 +293,6 @@ RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t 
     if (k->binding == RT_BIND_BLOCK) blocks = extent;
     int64_t parts = k->binding == RT_BIND_BLOCK ? k->parts : 1;
     l->grid = blocks < MOST_BLOCKS / parts ? blocks * parts : MOST_BLOCKS / parts * parts;
-    l->block = LANES * warps;
+    l->block = k->lanes * warps;
     return RT_OK;
 }

@@ -99,6 +99,7 @@ static int run_work(Work *x)
     for (int64_t i = 0; i < x->n_params; i++) params[i] = &x->params[i];
     const char *name = rt_string(shim.model, x->kernel->name);
     RtShimWatch *teller = rt_cuda_watch_teller(shim.watch);
+    rt_cuda_watch_lanes(shim.watch, x->kernel->lanes);
     return shim.model->shim(name, params, x->grid, x->block, x->shared_bytes, teller) ? NOT_FOUND : OK;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { HIT_STEPS = 10, MISS_STEPS = 60 }; /* about how many instructions an access takes as long as */
-enum { HALF = 16, WARP = 32, SECTOR = 32, LINE = 128, BANKS = 32, WORD = 4, MOST_HALVES = 64, MOST_GIVEN = 512 };
+enum { WARP = 32, SECTOR = 32, LINE = 128, BANKS = 32, WORD = 4, MOST_TEAMS = 256, MOST_GIVEN = 512 };
 
 /* A set of numbers, or numbers that stand for others: open addressing. What is of an older round is not there. */
 typedef struct Set {
@@ -41,13 +41,14 @@ struct RtCudaWatch {
     Array given[MOST_GIVEN]; /* [n_given] of the launch */
     int64_t n_given;
     RtCudaCounts *counts;
+    uint32_t lanes;   /* of a team */
     Access *accesses; /* [n_accesses] of the block */
     int64_t n_accesses, room;
     Set found, of_block, of_step; /* accesses; sectors; sectors */
     struct Path {
         int64_t instructions, requests, misses;
-    } paths[MOST_HALVES]; /* of half-warps of the block */
-    int64_t longest;      /* steps of the longest path so far */
+    } paths[MOST_TEAMS]; /* of teams of the block */
+    int64_t longest;     /* steps of the longest path so far */
     char wrong[160];
 };
 
@@ -95,10 +96,10 @@ static void set_clear(Set *s) { s->round++, s->n = 0; }
 
 /* ---- one access ---- */
 
-static int sorted(const Access *x, int first, int n, uint64_t *at)
+static int sorted(const Access *x, uint32_t first, uint32_t n, uint64_t *at)
 {
     int m = 0;
-    for (int l = first; l < first + n; l++) {
+    for (uint32_t l = first; l < first + n; l++) {
         if (!(x->lanes >> l & 1)) continue;
         int i = m++;
         for (; i > 0 && at[i - 1] > x->at[l]; i--) at[i] = at[i - 1];
@@ -140,10 +141,10 @@ static bool count_global(RtCudaWatch *w, const Access *x)
 {
     RtCudaCounts *c = w->counts;
     uint64_t at[WARP];
-    for (int half = 0; half < 2; half++) {
-        int n = sorted(x, half * HALF, HALF, at);
+    for (uint32_t first = 0; first < WARP; first += w->lanes) {
+        int n = sorted(x, first, w->lanes, at);
         if (!n) continue;
-        struct Path *path = &w->paths[2 * x->warp + (uint32_t)half];
+        struct Path *path = &w->paths[(WARP * x->warp + first) / w->lanes];
         int64_t before = c->block_sectors, used = pieces(at, n, x->size, 1, NULL);
         int64_t sectors = pieces(at, n, x->size, SECTOR, w);
         if (sectors < 0) return false;
@@ -163,9 +164,9 @@ static bool count_global(RtCudaWatch *w, const Access *x)
 static void count_shared(RtCudaWatch *w, const Access *x)
 {
     RtCudaCounts *c = w->counts;
-    int together = x->size <= WORD ? WARP : x->size <= 2 * WORD ? WARP / 2 : WARP / 4;
+    uint32_t together = x->size <= WORD ? WARP : x->size <= 2 * WORD ? WARP / 2 : WARP / 4;
     c->shared_requests++;
-    for (int first = 0; first < WARP; first += together) {
+    for (uint32_t first = 0; first < WARP; first += together) {
         uint64_t at[WARP], next = 0;
         int n = sorted(x, first, together, at), ways[BANKS] = {0}, most = 0;
         for (int i = 0; i < n; i++)
@@ -183,22 +184,22 @@ static void count_shared(RtCudaWatch *w, const Access *x)
 
 static void count_lanes(RtCudaWatch *w, const Access *x)
 {
-    for (int half = 0; half < 2 && x->inner; half++) {
-        uint32_t lanes = x->lanes >> half * HALF & 0xffff;
+    for (uint32_t first = 0; first < WARP && x->inner; first += w->lanes) {
+        uint32_t lanes = x->lanes >> first & ((1u << w->lanes) - 1);
         if (!lanes) continue;
-        w->counts->lanes += HALF;
-        w->counts->idle += HALF - __builtin_popcount(lanes);
+        w->counts->lanes += w->lanes;
+        w->counts->idle += w->lanes - (uint32_t)__builtin_popcount(lanes);
     }
 }
 
-/* Lane 0 of each half says its turns. */
+/* Lane 0 of each team says its turns. */
 static void count_turn(RtCudaWatch *w, const Access *x)
 {
     w->counts->issued += x->size;
-    for (uint32_t half = 0; half < 2; half++) {
-        if (!(x->lanes >> half * HALF & 1)) continue;
+    for (uint32_t first = 0; first < WARP; first += w->lanes) {
+        if (!(x->lanes >> first & 1)) continue;
         w->counts->instructions += x->size;
-        w->paths[2 * x->warp + half].instructions += x->size;
+        w->paths[(WARP * x->warp + first) / w->lanes].instructions += x->size;
     }
 }
 
@@ -218,7 +219,7 @@ static bool count_block(RtCudaWatch *w)
         else count_shared(w, x);
         count_lanes(w, x);
     }
-    for (int h = 0; h < MOST_HALVES; h++) {
+    for (int h = 0; h < MOST_TEAMS; h++) {
         const struct Path *p = &w->paths[h];
         int64_t steps = p->instructions + HIT_STEPS * p->requests + MISS_STEPS * p->misses;
         if (steps <= w->longest) continue;
@@ -269,7 +270,7 @@ static const char *count(RtCudaWatch *w, const RtShimEvent *e)
         w->counts->barriers += e->thread == 0;
         return NULL;
     }
-    if (e->kind == RT_SHIM_TURN && e->thread % HALF) return NULL;
+    if (e->kind == RT_SHIM_TURN && e->thread % w->lanes) return NULL;
     Access *x = find(w, e);
     if (!x) return "no memory to count with";
     x->lanes |= 1u << e->thread % WARP;
@@ -355,7 +356,7 @@ RtCudaWatch *rt_cuda_watch_create(void)
 {
     RtCudaWatch *w;
     if (rt_alloc(&w, 1, sizeof *w, "a watch", NULL)) return NULL;
-    w->teller.tell = tell;
+    w->teller.tell = tell, w->lanes = WARP / 2;
     w->found.round = w->of_block.round = w->of_step.round = 1;
     return w;
 }
@@ -399,6 +400,12 @@ void rt_cuda_watch_host(RtCudaWatch *w, uint64_t at, int64_t bytes, const uint8_
     if (!w) return;
     w->host = (Array){at, at, bytes};
     w->places = places;
+}
+
+void rt_cuda_watch_lanes(RtCudaWatch *w, int64_t lanes)
+{
+    assert(lanes > 0 && lanes < WARP && WARP % lanes == 0);
+    if (w) w->lanes = (uint32_t)lanes;
 }
 
 void rt_cuda_watch_forget(RtCudaWatch *w)

@@ -28,6 +28,8 @@ RtCode rt_cuda_watch_rows(RtCudaWatch *w, uint64_t given, uint64_t at, int64_t b
    none. */
 void rt_cuda_watch_host(RtCudaWatch *w, uint64_t at, int64_t bytes, const uint8_t *places);
 enum { RT_CUDA_PAGE = 4096 };
+/* Kernels from here on are run by teams of so many lanes (RtDeviceKernel); of 16 until it is said. */
+void rt_cuda_watch_lanes(RtCudaWatch *w, int64_t lanes);
 void rt_cuda_watch_forget(RtCudaWatch *w); /* all arrays */
 /* Counts from here on, as one step, into *counts, which is zeroed; NULL: no more. */
 void rt_cuda_watch_count(RtCudaWatch *w, RtCudaCounts *counts);

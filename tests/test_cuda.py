@@ -108,7 +108,7 @@ def counted():
     for program, name in (("infer", "forward"), ("grad", "vjp"), ("train_step", "train_step")):
         for k in found[program]["kernels"]:
             good = k["sectors"] >= k["least_sectors"] > 0 and k["conflicts"] >= 0 and 0 <= k["idle_lanes"] <= 1
-            good = good and k["distinct_sectors"] <= k["block_sectors"] <= k["sectors"] and 32 * k["sectors"] >= k["used_bytes"] and k["instructions"] <= 2 * k["issued"]
+            good = good and k["distinct_sectors"] <= k["block_sectors"] <= k["sectors"] and 32 * k["sectors"] >= k["used_bytes"] and k["instructions"] <= 8 * k["issued"]  # teams of four lanes
             if not good or k["predicted_ms"] <= 0 or k["bound"] not in ("memory", "cache", "lines", "issue", "path", "launch"):
                 return "%s: %s" % (program, k)
         stated = [(s["predicted_ms"], s["bound"]) for s in plan[name]["steps"]]

@@ -104,5 +104,5 @@ static inline const char *cuda_module_run(Arena *a, const CudaModule *m, const K
     while (how.binding == CUDA_THREADS && warps > 1 && shared > 200 << 10)
         warps--, shared = how.block_bytes + (size_t)how.warp_bytes * warps;
     if (shared > 256 << 10) return "needs more shared memory than there is";
-    return m->launch(k->name, params, grid, CUDA_LANES * warps, shared, m->watch) ? "no such kernel" : NULL;
+    return m->launch(k->name, params, grid, how.lanes * warps, shared, m->watch) ? "no such kernel" : NULL;
 }

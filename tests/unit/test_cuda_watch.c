@@ -19,12 +19,13 @@ typedef struct Watched {
     RtCudaWatch *watch;
 } Watched;
 
-/* Iterations [0, n) by blocks of two half-warps, which are the halves of one warp. */
+/* Iterations [0, n) by blocks of two teams, which are in one warp. */
 static RtCudaCounts run(Watched *w, const char *kernel, const RtArg *args, int64_t n, unsigned grid)
 {
     RtCudaCounts c;
     rt_cuda_watch_count(w->watch, &c);
     const KirKernel *k = w->module->kernels.data[case_kernel(w->module, kernel)];
+    rt_cuda_watch_lanes(w->watch, cuda_kernel(w->arena, k).lanes);
     const char *why = cuda_module_run(w->arena, &w->cuda, k, args, 0, n, grid, 2);
     check(!why, "%s: %s", kernel, why);
     rt_cuda_watch_count(w->watch, NULL);
@@ -47,6 +48,16 @@ static void test_one_by_one(Watched *w)
             1); /* 64 bytes that begin 4 into a sector */
     IS(sectors, 3 + 2), IS(least_sectors, 4), IS(used_bytes, 128), IS(lines, 2);
     check_end("cuda_watch: lanes side by side");
+}
+
+/* Eight lanes read 32 bytes and write 32, and none is without work; two teams lie side by side in a line. */
+static void test_narrow(Watched *w)
+{
+    check_begin();
+    RtCudaCounts c = run(w, "by_eights", (RtArg[]){{.p = x}, {.p = y}, {.i = ROWS}}, ROWS, ROWS / 2);
+    IS(requests, 2 * ROWS), IS(sectors, 2 * ROWS), IS(least_sectors, 2 * ROWS), IS(used_bytes, 64 * ROWS);
+    IS(lines, ROWS), IS(lanes, 16 * ROWS), IS(idle, 0), IS(issued, c.instructions / 2);
+    check_end("cuda_watch: teams of eight lanes");
 }
 
 static void test_strided(Watched *w)
@@ -98,7 +109,7 @@ static void test_masked(Watched *w)
     check_end("cuda_watch: half of the lanes");
 }
 
-/* Rows of 24 and 8 elements in the halves of a warp, 8 to a turn: of 4 turns of each of two inner loops they do one
+/* Rows of 24 and 8 elements by two teams of a warp, 8 to a turn: of 4 turns of each of two inner loops they do one
    together. */
 static void test_apart(Watched *w)
 {
@@ -117,9 +128,9 @@ static void test_apart(Watched *w)
     check(turn > 0 && turn % (ROWS / 2) == 0, "apart they issue %lld more", (long long)turn);
     IS(longest, together.longest + turn / (ROWS / 2)), IS(longest_requests, 2 + 2 * 24 + 1);
     check(c.longest_misses >= 2 && c.longest_misses <= 5, "%lld misses", (long long)c.longest_misses);
-    /* inner accesses: two loops of 128 single numbers, by 16 lanes alike */
-    IS(lanes, 2 * 128 * 16), IS(idle, 0);
-    check_end("cuda_watch: halves of a warp apart");
+    /* inner accesses: two loops of 128 single numbers, by the four lanes of a kernel without vectors alike */
+    IS(lanes, 2 * 128 * 4), IS(idle, 0);
+    check_end("cuda_watch: teams of a warp apart");
 }
 
 /* A store and a load each. 16 lanes that are 1 apart beside 16 others meet in no bank. Lanes 2, 4, 8, 32 apart: a
@@ -200,6 +211,7 @@ int main(void)
     rt_cuda_watch_array(w.watch, (uintptr_t)of, sizeof of, NULL);
     rt_cuda_watch_array(w.watch, (uintptr_t)start, sizeof start, NULL);
     test_one_by_one(&w);
+    test_narrow(&w);
     test_strided(&w);
     test_wide(&w);
     test_broadcast(&w);

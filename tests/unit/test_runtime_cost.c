@@ -135,7 +135,7 @@ static void plans_follow_sizes(void)
 {
     static int64_t rows[NODES + 1];
     static const RtMapDef maps[] = {{.from = EDGE, .to = NODE}};
-    static const RtDeviceKernel kernels[] = {{.binding = RT_BIND_THREADS, .warps = 16}};
+    static const RtDeviceKernel kernels[] = {{.binding = RT_BIND_THREADS, .lanes = 16, .warps = 16}};
     static const RtSplitDef splits[] = {{.walks = 2}};
     check_begin();
     const RtModel model = {.n_spaces = 3, .costs = costs, .maps = maps, .device_kernels = kernels, .splits = splits};

@@ -12,10 +12,10 @@ enum { N = 203, E = 1501, N_W = HM_F * HM_C };
 /* ---- the model on a device ---- */
 
 static const RtDeviceKernel kernels[HM_N_KERNELS] = {
-    {S(s_mm), RT_BIND_THREADS, 16, 1, 0, 0},     {S(s_agg), RT_BIND_THREADS, 16, 1, 60 << 10, 0},
-    {S(s_res), RT_BIND_NONE, 1, 1, 0, 16},       {S(s_outer), RT_BIND_BLOCK, 4, 1, 64, 128},
-    {S(s_update), RT_BIND_THREADS, 16, 1, 0, 0}, {S(s_acc), RT_BIND_NONE, 1, 1, 0, 0},
-    {S(s_dx), RT_BIND_THREADS, 16, 1, 0, 0}};
+    {S(s_mm), RT_BIND_THREADS, 16, 16, 1, 0, 0},    {S(s_agg), RT_BIND_THREADS, 16, 16, 1, 60 << 10, 0},
+    {S(s_res), RT_BIND_NONE, 16, 1, 1, 0, 16},      {S(s_outer), RT_BIND_BLOCK, 16, 4, 1, 64, 128},
+    {S(s_update), RT_BIND_THREADS, 8, 32, 1, 0, 0}, {S(s_acc), RT_BIND_NONE, 16, 1, 1, 0, 0},
+    {S(s_dx), RT_BIND_THREADS, 16, 16, 1, 0, 0}};
 
 static int run_kernel(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes,
                       RtShimWatch *watch)
@@ -26,7 +26,9 @@ static int run_kernel(const char *name, void **params, unsigned grid, unsigned b
     int64_t range[2];
     int k = 0;
     while (k < HM_N_KERNELS && strcmp(hm_model.strings + kernels[k].name, name)) k++;
-    if (k == HM_N_KERNELS || !grid || block % 16 || shared_bytes < (size_t)kernels[k].block_bytes) return 1;
+    if (k == HM_N_KERNELS || !grid || block % (unsigned)kernels[k].lanes ||
+        shared_bytes < (size_t)kernels[k].block_bytes)
+        return 1;
     for (int i = 0; i < n_args[k]; i++) memcpy(&args[i], params[i], sizeof *args);
     for (int i = 0; i < 2; i++) memcpy(&range[i], params[n_args[k] + i], sizeof *range);
     hm_kernels[k](args, range[0], range[1]);
