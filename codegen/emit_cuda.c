@@ -102,7 +102,8 @@ static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
     bool other = id != KIR_NONE && b == &ins(&k->c, id)->other;
     ICE_UNLESS(id == KIR_NONE || other || b == &ins(&k->c, id)->body);
     unsigned n = loop ? 2 : 0; /* the next turn's number is compared */
-    for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(k, b->ins.data[i]);
+    for (uint32_t i = 0; i < b->ins.n; i++)
+        if (k->c.w->facts[b->ins.data[i]].live) n += instructions_of(k, b->ins.data[i]);
     const char *again = id != KIR_NONE && k->few == id ? arena_printf(k->c.arena, ", !%s", k->on) : "";
     if (k->told)
         c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !has_loop(k, b), again);
@@ -594,6 +595,8 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
 
 /* ---- loads ahead ---- */
 
+enum { LOADS_AHEAD = 1 << 30 /* beside a loop's number: the loop of its loads, for the shim */ };
+
 /* A load that stands ahead for what stands behind: alone, or the first of those that come with it. */
 static bool is_kept(const Cuda *k, const KirWalk *w, KirId id)
 {
@@ -654,7 +657,7 @@ static void write_turns_ahead(Cuda *k, const KirWalk *w, KirId id, const char *n
     c_line(c, "    for (int %s = 0; %s < %u; %s++) {", turn, turn, n, turn);
     c->indent += 2;
     c_line(c, "%s", next);
-    if (k->told) c_line(c, "ShimTurn shim_turn(0u, %u, 1, !%s);", id, k->on);
+    if (k->told) c_line(c, "ShimTurn shim_turn(%uu, 0, 1, !%s);", id | LOADS_AHEAD, k->on); /* counted with the turn */
     write_ahead(k, w, b, turn);
     c->indent -= 2;
     c_line(c, "    }");
