@@ -62,7 +62,7 @@ typedef struct RtCudaRows {
     int64_t map, n, n_long, n_blocks; /* rows, long ones, and blocks of RT_SPLIT_BLOCK elements of these */
     int64_t at; /* int64 [n_blocks + n_long][RT_PART_NUMBERS]: blocks, whole rows; int32 [n] rows */
 } RtCudaRows;
-enum { RT_CUDA_LONG = 512 };
+enum { RT_CUDA_LONG = 256 };
 
 /* Copies of parameters and states on the device: as they were before a training step, and those of the best epoch, of
    models that stop early. */

@@ -187,7 +187,7 @@ static KirId dot_folded(Lower *l, const Dot *d)
               .first = KIR_NONE};
     unsigned results = env_width(&x.own);
     bool whole = x.group == d->total;
-    while (whole && x.beside < results && x.group * x.beside < ORDER_PARTIALS) x.beside *= 2;
+    while (whole && x.beside < results && 2 * x.group * x.beside <= group_tile_of(l)->folded) x.beside *= 2;
     if (results == 1) {
         KirId sum = fold_leaf(&x, 0);
         return emit_op1(e, d->fold == KIR_add ? KIR_hadd : d->fold == KIR_max ? KIR_hmax : KIR_hmin, sum);

@@ -33,6 +33,9 @@ enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones ha
    warps share the merging. */
 enum { NEIGHBOURS = 8, MOST_MERGERS = 32 };
 enum { RANKED_ROWS = 16 }; /* that are worth a thread */
+/* Lanes of a GPU: what each loads at once, what a row's vectors may hold in percent of it, the fewest of a warp. */
+enum { WIDE_BYTES = 16, MOST_FULL = 115, LEAST_LANES = 4 };
+enum { LEAST_STAGED = 16 };
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
 
@@ -189,25 +192,60 @@ static int64_t ahead_of(const FusedFunc *f, uint32_t g)
     return n < least ? least : n > most ? most : n;
 }
 
+/* Numbers of a row that are summed up to one of the result; 0: very many. */
+static int64_t summed_elements(const FusedFunc *f, const IrOp *op)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    int64_t n = 1;
+    bool sums = op->op == IR_OP_contract || (ir_ops[op->op].traits & T_DIMS);
+    unsigned n_dims = sums ? reduced_dims(f->f, op, dims) : 0;
+    for (unsigned k = 0; k < n_dims; k++)
+        if (__builtin_mul_overflow(n, f->m->dims.data[dims[k]].size, &n)) return 0;
+    return n;
+}
+
 /* How many elements one iteration of the parallel loop of group g reads or writes, roughly. */
 static int64_t work_of(const FusedFunc *f, const Group *g)
 {
     int64_t work = ir_type_width(f->m, &g->nest);
     for (uint32_t i = 0; i < g->roots.n; i++) {
-        const IrOp *op = fused_op(f, g->roots.data[i]);
-        IrId dims[2 * IR_MAX_DIMS];
-        int64_t reduced = 1;
-        if (op->op == IR_OP_contract || (ir_ops[op->op].traits & T_DIMS)) {
-            unsigned n = reduced_dims(f->f, op, dims);
-            for (unsigned k = 0; k < n; k++)
-                if (__builtin_mul_overflow(reduced, f->m->dims.data[dims[k]].size, &reduced)) return INT64_MAX / 2;
-        }
-        if (__builtin_mul_overflow(work, reduced, &work)) return INT64_MAX / 2;
+        int64_t summed = summed_elements(f, fused_op(f, g->roots.data[i]));
+        if (!summed || __builtin_mul_overflow(work, summed, &work)) return INT64_MAX / 2;
     }
     return work < 1 ? 1 : work;
 }
 
-static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
+/* Numbers that a row of a group's values is computed from, of the one that has most. INT64_MAX / 4: very many. */
+static int64_t widest_of(const FusedFunc *f, const Group *g)
+{
+    int64_t widest = 1;
+    for (uint32_t i = 0; i < g->roots.n + g->inner.n; i++) {
+        IrId v = i < g->roots.n ? g->roots.data[i] : g->inner.data[i - g->roots.n];
+        int64_t n = ir_type_width(f->m, &fused_op(f, v)->type), summed = summed_elements(f, fused_op(f, v));
+        if (!summed || __builtin_mul_overflow(n, summed, &n) || n > INT64_MAX / 4) return INT64_MAX / 4;
+        if (n > widest) widest = n;
+    }
+    return widest;
+}
+
+/* Lanes of a group's vectors at most. The warps of a GPU that compute a row each have as many lanes as their vectors
+   (codegen/cuda_memory.c): as few as read the row as quickly, by 16 bytes each, or leave none without work. What is
+   computed once for a row is then computed for more rows at once. */
+static int64_t most_lanes(const FusedFunc *f, const Group *g)
+{
+    int64_t lanes = f->machine->lanes, width = widest_of(f, g);
+    int64_t each = WIDE_BYTES / (int64_t)ir_dtype_bytes(g->nest.dtype);
+    bool rows = g->kind == GROUP_ROWS || g->kind == GROUP_MAP || g->kind == GROUP_DIMS;
+    if (f->machine->warps == 1 || !rows || g->nest.space == IR_UNIT || width == 1) return lanes;
+    for (; lanes > LEAST_LANES; lanes /= 2) {
+        int64_t full = (width + lanes - 1) / lanes * lanes, vectors = (2 * width + lanes - 1) / lanes;
+        bool idle = 100 * full > MOST_FULL * width && vectors <= sums_tile(f);
+        if (vectors > each && !idle) break;
+    }
+    return lanes;
+}
+
+static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, int64_t most, bool vectors, bool narrow)
 {
     Schedule s = {.lanes = 1,
                   .vectors = 1,
@@ -221,7 +259,7 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
                   .neighbours = 1,
                   .elements = 1};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
-        VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
+        VecRun run = vec_run(f->m, &g->nest, 0, most);
         s.lanes = run_lanes(&run);
     }
     if (vectors) tile_of(f, g, narrow, &s);
@@ -276,7 +314,7 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
                .space = fused_op(f, v)->type.space,
                .map = IR_NONE,
                .roots = {.data = &v, .n = 1}};
-    Schedule s = lanes_and_tile(f, &g, vectors, narrow);
+    Schedule s = lanes_and_tile(f, &g, most_lanes(f, of), vectors, narrow);
     s.kept = vectors && keeps_sums(f, of, v, &s);
     while (vectors && s.merged < f->machine->lanes && s.merged < ir_type_width(f->m, &g.nest)) s.merged *= 2;
     if (vectors && f->machine->warps > 1) s.neighbours = NEIGHBOURS;
@@ -298,10 +336,10 @@ int64_t nearest_most(const FusedFunc *f, const Group *g)
 }
 
 /* Rows, or elements of a row, that a vector has of values without dims. */
-static int64_t rows_along(const FusedFunc *f, uint32_t index)
+static int64_t rows_along(const FusedFunc *f, uint32_t index, int64_t lanes)
 {
     const Group *g = &f->groups.data[index];
-    int64_t n = f->machine->lanes, most = n;
+    int64_t n = lanes, most = n;
     if (g->kind == GROUP_NEAREST) { /* whose points lie beside the lists, too */
         int64_t width = ir_type_width(f->m, &fused_op(f, fused_op(f, g->roots.data[0])->args[1])->type);
         most = KIR_MAX_ALLOC_BYTES / (int64_t)sizeof(double) / (width ? width : 1);
@@ -347,21 +385,23 @@ static void find_grains(const FusedFunc *f, const Group *g, Schedule *s)
 static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, bool narrow)
 {
     const Group *g = &f->groups.data[index];
-    Schedule s = lanes_and_tile(f, g, vectors, narrow);
+    int64_t lanes = most_lanes(f, g);
+    Schedule s = lanes_and_tile(f, g, lanes, vectors, narrow);
     bool along = vectors && rows_fit(f, index);
-    if (vectors) s.along_rows = rows_along(f, index);
+    if (vectors) s.along_rows = rows_along(f, index, lanes);
     if (along) s.block = along_rows_block(f);
     find_grains(f, g, &s);
     s.parted = is_parted(f, g, &s);
     s.split = vectors && g->kind == GROUP_ROWS;
     s.gathers = vectors && f->machine->warps > 1;
     s.together = MOST_TOGETHER;
-    s.folded = vectors;
+    s.folded = !vectors ? 0 : lanes < f->machine->lanes ? lanes : ORDER_PARTIALS;
     s.piece = LEAST_PIECE;
     s.line = f->machine->line_bytes;
     if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
     if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
     if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
+    while (s.staged > LEAST_STAGED && lanes < f->machine->lanes) s.staged /= 2, lanes *= 2; /* more rows at once */
     ICE_UNLESS(s.grain >= 1 && !(s.staged & (s.staged - 1)));
     s.kept |= s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
     s.woven = vectors ? woven_registers(f) : 0;
