@@ -26,9 +26,9 @@ def occupancy(kernel, arch):
     used = kernel[arch]["registers"]
     of_warp = -(-used * 32 // 256) * 256
     by_registers = REGISTERS // 4 // of_warp * 4
-    halves, best = kernel["warps"], 0
-    for block in [halves] if kernel["binding"] == "block" else range(2, halves + 1, 2):
-        warps = -(-block // 2)
+    teams, of_one, best = kernel["warps"], 32 // kernel["lanes"], 0
+    for block in [teams] if kernel["binding"] == "block" else range(of_one, teams + 1, of_one):
+        warps = -(-block // of_one)
         shared = kernel["block_bytes"] + kernel["warp_bytes"] * block + RESERVED
         blocks = min(WARPS // warps, by_registers // warps, SHARED.get(arch, MOST_SHARED) // shared, 32)
         best = max(best, blocks * warps / WARPS)
@@ -67,7 +67,7 @@ def main():
             total = [a + b for a, b in zip(total, cells)]
             print("| %s | %s |" % (layer, " | ".join(map(str, cells))), flush=True)
             for k in spill + [k for k in few if k not in spill]:
-                listed.append("%s %s: %d registers, %d bytes spilled, %d bytes of shared memory for a half-warp, %.0f %% of the warps"
+                listed.append("%s %s: %d registers, %d bytes spilled, %d bytes of shared memory for a warp of kernel IR, %.0f %% of the warps"
                               % (layer, k["name"], k[o.arch]["registers"], k[o.arch]["spill_bytes"], k["warp_bytes"], 100 * occupancy(k, o.arch)))
     print("| all | %s |" % " | ".join(map(str, total)))
     if o.list:

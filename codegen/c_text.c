@@ -18,7 +18,7 @@ static bool is_reserved(const char *name)
         "break",         "case",     "catch",    "char",      "class",     "compl",    "const",
         "constexpr",     "continue", "decltype", "default",   "delete",    "do",       "double",
         "else",          "enum",     "explicit", "export",    "extern",    "false",    "float",
-        "for",           "friend",   "gnn",      "goto",      "half",      "hi",       "if",
+        "for",           "friend",   "gnn",      "goto",      "team",      "hi",       "if",
         "inline",        "int",      "l",        "linux",     "lo",        "long",     "main",
         "memcpy",        "memory",   "mutable",  "namespace", "new",       "noexcept", "not",
         "nullptr",       "operator", "or",       "private",   "protected", "public",   "register",

@@ -61,6 +61,19 @@ static KirId neighbour(const Finder *f, KirId sum, int64_t g)
     return KIR_NONE;
 }
 
+/* The n vectors, in order, that v is the sum of, halved in groups of g lanes at last and of 2 g before. */
+static bool find_summed(const Finder *f, KirId v, int64_t g, unsigned n, KirId *in)
+{
+    if (n == 1) {
+        *in = v;
+        return true;
+    }
+    const KirIns *lower = at(f, at(f, v)->args[0]);
+    if (at(f, v)->op != KIR_add || lower->op != KIR_lower || halved(f, lower->args[0], lower->args[1], g) != v)
+        return false;
+    return find_summed(f, lower->args[0], 2 * g, n / 2, in) && find_summed(f, lower->args[1], 2 * g, n / 2, in + n / 2);
+}
+
 /* The sum that begins with this `lower`. */
 static bool find_sum(const Finder *f, const KirIns *first, CudaSum *x)
 {
@@ -68,13 +81,11 @@ static bool find_sum(const Finder *f, const KirIns *first, CudaSum *x)
     if (first->type.lanes != f->lanes || g > f->lanes) return false;
     *x = (CudaSum){.in = {first->args[0], first->args[1]}, .n = 2, .each = (uint8_t)g};
     KirId sum = halved(f, x->in[0], x->in[1], g);
-    KirId other = sum != KIR_NONE && g > 2 ? neighbour(f, sum, g / 2) : KIR_NONE;
-    if (other != KIR_NONE) {
-        const KirIns *lower = at(f, at(f, other)->args[0]);
-        if (at(f, other)->op != KIR_add || lower->op != KIR_lower) return false;
-        x->n = 4, x->in[2] = lower->args[0], x->in[3] = lower->args[1];
-        if (halved(f, x->in[2], x->in[3], g) != other) return false;
-        g /= 2;
+    while (sum != KIR_NONE && g > 2 && x->n < CUDA_MOST_SUMMED) {
+        KirId other = neighbour(f, sum, g / 2);
+        if (other == KIR_NONE) break;
+        if (!find_summed(f, other, g, x->n, x->in + x->n)) return false;
+        g /= 2, x->n *= 2;
         sum = halved(f, sum, other, g);
     }
     for (g /= 2; g > 1 && sum != KIR_NONE; g /= 2) sum = halved(f, half_of(f, sum, false), half_of(f, sum, true), g);

@@ -2,11 +2,11 @@
 #pragma once
 #include "ir/kernel.h"
 
-enum { CUDA_MOST_WIDE = 4 /* vectors that are moved together */ };
+enum { CUDA_MOST_WIDE = 4 /* vectors that are moved together */, CUDA_MOST_SUMMED = 8 };
 
 typedef struct CudaSum {
     KirId result; /* lane i has the sum of features i * each .. of the n vectors, one behind the other */
-    KirId in[CUDA_MOST_WIDE];
+    KirId in[CUDA_MOST_SUMMED];
     uint8_t n, each; /* powers of two; each >= n */
 } CudaSum;
 typedef struct CudaSums {

@@ -16,7 +16,7 @@ static uint32_t words_of(const KirKernel *k, const CudaWide *wide, KirId id)
 {
     const KirIns *x = &k->ins.data[id];
     uint32_t each = x->type.base == KIR_F64 || x->type.base == KIR_I64 ? 2 : 1;
-    return each * (wide->n[id] && !cuda_is_dealt(wide, id) ? wide->n[id] : 1);
+    return each * (wide->n[id] && !cuda_is_dealt(wide, id) && !wide->vectors[id] ? wide->n[id] : 1);
 }
 
 /* Whether a bound of a loop is known only when it runs: it is made of what was loaded. */

@@ -12,10 +12,11 @@
    Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars,
    no result depends on which lane of which vector has which feature. So this pass puts values that meet into one set
    (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q
-   times 16 elements further on, all else in them is alike, and nothing looks across lanes, but in two ways, of heads of
+   times 16 elements further on, all else in them is alike, and nothing looks across lanes, but in three ways, of heads of
    D features: a score of each head, repeated for its features (Spread), which lane l has from lane 4 l / D for all its
-   four; and sums of the features of each head (cuda_sums.c). Heads of 16 features and more, whose scores are scalars of
-   their own, stay as they are. Of a buffer that the kernel writes, and of an array that warps share, it moves all
+   four; where a head fills one vector or two, the same of scores that are scalars, and of what is computed from scores
+   (Picks), which lie side by side in lanes of one vector or in a buffer that is only read; and sums of the features of
+   each head (cuda_sums.c). Of a buffer that the kernel writes, and of an array that warps share, it moves all
    accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
@@ -33,9 +34,16 @@ typedef struct Spread { /* lanes of a vector, each `times` times: as many as a w
     int64_t first, times;
 } Spread;
 
+typedef struct Picks { /* what n vectors meet in all their lanes, which is one value that differs between lanes */
+    KirId all[MOST];
+    unsigned vectors; /* that meet one number: 1 or 2; what is computed from others: 1 */
+} Picks;
+
 typedef struct Finder {
     const KirKernel *k;
-    uint32_t lanes; /* of a warp */
+    uint32_t lanes;   /* of a warp */
+    VEC(Picks) picks; /* of the sets that are looked at */
+    uint8_t *summed;  /* [sums.all.n] which fours of a sum's vectors are moved together */
     CudaSums sums;
     Arena *a;
     KirId *of;                     /* [ins.n] forest of values that meet */
@@ -353,30 +361,165 @@ static bool is_alike(Finder *f, KirId a, KirId b, unsigned q, unsigned n)
         for (unsigned k = cuda_is_access(x) ? 1 : 0; k < kir_ops[x->op].n_args; k++) {
             bool one = is_uniform(f->k, x->args[k]);
             if (one != is_uniform(f->k, y->args[k])) return false;
-            if (one ? !is_same_scalar(f, x->args[k], y->args[k]) : f->twin[x->args[k]][q] != y->args[k]) return false;
+            /* numbers that all lanes have: find_picks */
+            if (!one && f->twin[x->args[k]][q] != y->args[k]) return false;
         }
     }
 }
 
-/* Whether each sum of these sets takes all of them in, in their order; takes these. */
+/* Whether each sum of these sets takes all of them in, in their order, alone or beside four others; takes these. */
 static bool sums_go_along(Finder *f, const KirId *r, unsigned n, bool take, CudaWide *out)
 {
     for (uint32_t i = 0; i < f->sums.all.n; i++) {
         const CudaSum *x = &f->sums.all.data[i];
-        unsigned in_order = 0, any = 0;
+        unsigned in_order = 0, any = 0, part = 0;
         for (unsigned p = 0; p < x->n; p++)
             for (unsigned q = 0; q < n; q++) {
                 bool here = root(f, x->in[p]) == r[q];
-                any += here, in_order += here && p == q;
+                if (here && !any) part = p / n;
+                any += here, in_order += here && p == part * n + q;
             }
         if (!any) continue;
-        if (x->n != n || in_order != n || any != n) return false;
+        if ((x->n != n && n != MOST) || in_order != n || any != n) return false;
         if (!take) continue;
-        out->n[x->result] = (uint8_t)n, out->each[x->result] = x->each, out->at[x->result] = x->result;
+        f->summed[i] |= (uint8_t)(1u << part);
+        if (f->summed[i] != (1u << x->n / n) - 1) continue;
+        out->n[x->result] = x->n, out->each[x->result] = x->each, out->at[x->result] = x->result;
         memcpy(out->all[x->result], x->in, sizeof x->in);
         for (KirId id = 0; id < f->k->ins.n; id++) out->idle[id] |= f->sums.inner[id] == i + 1;
     }
     return true;
+}
+
+/* Bars the vectors of sums of which some are moved together and some are not. Returns whether there were any. */
+static bool bar_halves(Finder *f, const CudaWide *w)
+{
+    bool dropped = false;
+    for (uint32_t i = 0; i < f->sums.all.n; i++) {
+        const CudaSum *x = &f->sums.all.data[i];
+        if (!f->summed[i] || w->each[x->result]) continue;
+        for (unsigned p = 0; p < x->n; p++) f->fixed[root(f, x->in[p])] = true;
+        dropped = true;
+    }
+    return dropped;
+}
+
+/* Whether n numbers are side by side in lanes of one vector, or in memory that nothing writes, one for each vector or
+   for two (*vectors). */
+static bool lie_along(const Finder *f, const KirId *all, unsigned n, unsigned *vectors)
+{
+    const KirIns *first = &f->k->ins.data[all[0]];
+    int64_t at[MOST];
+    for (unsigned q = 0; q < n; q++) {
+        const KirIns *x = &f->k->ins.data[all[q]];
+        if (x->type.base != KIR_F32 && x->type.base != KIR_F64) return false;
+        if (x->op == KIR_extract) {
+            bool changes = f->k->ins.data[x->args[0]].op == KIR_var && f->behind_set[all[q]] != f->behind_set[all[0]];
+            if (x->args[0] != first->args[0] || changes) return false;
+            at[q] = x->i;
+            continue;
+        }
+        Access a = access_of(f, all[q]);
+        if (!is_only_read(f, x) || !f->k->params.data[x->buf].restrict_ || x->buf != first->buf) return false;
+        if (a.base != access_of(f, all[0]).base || (a.base != KIR_NONE && f->k->ins.data[a.base].op == KIR_var))
+            return false;
+        at[q] = a.offset;
+    }
+    *vectors = at[1] == at[0] ? 2 : 1;
+    for (unsigned q = 0; q < n; q++)
+        if (at[q] != at[0] + q / *vectors) return false;
+    return n > *vectors;
+}
+
+/* Notes n numbers that n vectors meet, and those that they are computed from. False where they cannot be one value. */
+static bool add_picks(Finder *f, const KirId *all, unsigned n)
+{
+    Picks p = {.vectors = 1};
+    const KirIns *ins = f->k->ins.data, *x = &ins[all[0]];
+    bool leaf = x->op == KIR_extract || x->op == KIR_load;
+    memcpy(p.all, all, n * sizeof *all);
+    for (uint32_t i = 0; i < f->picks.n; i++)
+        if (!memcmp(f->picks.data[i].all, all, n * sizeof *all)) return true;
+    for (unsigned q = 0; q < n; q++) {
+        const KirIns *y = &ins[all[q]];
+        if (y->op != x->op || y->type.base != x->type.base || y->type.lanes != x->type.lanes) return false;
+        if (f->block[all[q]] != f->block[all[0]] || f->order[all[q]] < f->order[all[0]]) return false;
+    }
+    if (leaf ? !lie_along(f, all, n, &p.vectors) : x->op != KIR_splat && (!is_lanewise(x->op) || x->op == KIR_var))
+        return false;
+    for (unsigned k = 0; k < kir_ops[x->op].n_args && !leaf; k++) {
+        KirId args[MOST];
+        bool same = true;
+        for (unsigned q = 0; q < n; q++) args[q] = ins[all[q]].args[k], same &= is_same_scalar(f, args[0], args[q]);
+        if (!same && !add_picks(f, args, n)) return false;
+    }
+    VEC_PUSH(f->a, &f->picks, p);
+    return true;
+}
+
+/* Finds what n sets, whose first is r, meet of numbers that all lanes have, but that differ from set to set. */
+static bool find_picks(Finder *f, KirId r, unsigned n)
+{
+    f->picks.n = 0;
+    for (uint32_t at = 1; at <= f->n_ordered; at++) {
+        KirId id = f->sequence[at];
+        const KirIns *x = &f->k->ins.data[id];
+        if (set_of(f, id) != r || x->op == KIR_repeat) continue;
+        for (unsigned k = cuda_is_access(x) ? 1 : 0; k < kir_ops[x->op].n_args; k++) {
+            KirId args[MOST] = {x->args[k]};
+            bool same = true;
+            if (!is_uniform(f->k, x->args[k])) continue;
+            for (unsigned q = 1; q < n; q++) {
+                args[q] = f->k->ins.data[f->twin[id][q]].args[k];
+                same &= is_same_scalar(f, args[0], args[q]);
+            }
+            if (!same && !add_picks(f, args, n)) return false;
+        }
+    }
+    return true;
+}
+
+/* Whether an instruction is in set r, or what its numbers are computed from at place q. */
+static bool is_at(Finder *f, KirId id, unsigned q, KirId r)
+{
+    bool at = set_of(f, id) == r;
+    for (uint32_t i = 0; i < f->picks.n; i++) at |= f->picks.data[i].all[q] == id;
+    return at;
+}
+
+/* Whether nothing else meets these numbers, and each is one of n in one way. */
+static bool picks_are_alone(Finder *f, const KirId *r, unsigned n, const CudaWide *out)
+{
+    for (uint32_t i = 0; i < f->picks.n; i++)
+        for (unsigned q = 0; q < n; q++) {
+            const KirId *all = f->picks.data[i].all;
+            if (out->n[all[q]]) return false;
+            for (uint32_t j = 0; j < i; j++)
+                for (unsigned p = 0; p < n; p++)
+                    if (f->picks.data[j].all[p] == all[q]) return false;
+            for (KirId id = 0; id < f->k->ins.n; id++) {
+                bool reads = false, ours = false;
+                for (unsigned k = 0; k < kir_ops[f->k->ins.data[id].op].n_args; k++)
+                    reads |= f->k->ins.data[id].args[k] == all[q];
+                for (unsigned p = 0; p < n && reads; p++) ours |= all[p] == all[q] && is_at(f, id, p, r[p]);
+                if (reads && !ours) return false;
+            }
+        }
+    return true;
+}
+
+/* As one value, computed where the first of them stood. */
+static void take_picks(Finder *f, unsigned n, CudaWide *out)
+{
+    for (uint32_t i = 0; i < f->picks.n; i++) {
+        const Picks *p = &f->picks.data[i];
+        for (unsigned q = 0; q < n; q++) {
+            KirId one = p->all[q];
+            out->n[one] = (uint8_t)n, out->place[one] = (uint8_t)q, out->at[one] = p->all[0];
+            out->vectors[one] = (uint8_t)p->vectors;
+            memcpy(out->all[one], p->all, n * sizeof *p->all);
+        }
+    }
 }
 
 /* The repeated lanes of set 0 and of its twins: one value, computed where the first of them stood. */
@@ -412,6 +555,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
             if (r[p] == r[q]) return false;
         if (q && !is_alike(f, r[0], r[q], q, n)) return false;
     }
+    if (!find_picks(f, r[0], n) || !picks_are_alone(f, r, n, out)) return false;
     for (unsigned turn = 0; turn < 2; turn++) { /* looks, then takes */
         if (!sums_go_along(f, r, n, turn, out)) return false;
         for (uint32_t i = 0; i < f->accesses.n; i++) {
@@ -429,6 +573,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
         }
     }
     take_spreads(f, r[0], n, out);
+    take_picks(f, n, out);
     return true;
 }
 
@@ -537,14 +682,16 @@ CudaWide cuda_wide(Arena *a, const CudaMemory *m)
                        .all = (KirId(*)[MOST_DEALT])ARENA_ARRAY(a, KirId, n * MOST_DEALT),
                        .at = ARENA_ARRAY(a, KirId, n),
                        .each = ARENA_ARRAY(a, uint8_t, n),
+                       .vectors = ARENA_ARRAY(a, uint8_t, n),
                        .idle = ARENA_ARRAY(a, bool, n)};
+        f.summed = ARENA_ARRAY(a, uint8_t, f.sums.all.n + 1);
         for (unsigned wide = MOST; wide > 1; wide /= 2)
             for (uint32_t i = 0; i < f.accesses.n; i++) {
                 const Access *x = &f.accesses.data[i];
                 if (ins_of(&f, x)->type.base == KIR_F64 && wide > 2) continue;
                 renumber(&f, x, wide, &w);
             }
-    } while (bar_mixed(&f, &w));
+    } while (bar_mixed(&f, &w) || bar_halves(&f, &w));
     wake(k, &w);
     for (unsigned wide = MOST; wide > 1; wide /= 2) {
         if (wide < MOST) join_dealt(&f, &w);

@@ -50,9 +50,9 @@ static const char *elem(KirBase base)
 /* Of sums of the lanes of n vectors: each halving of lanes is two for each vector, one within a lane one. */
 static unsigned instructions_of_sums(unsigned n, unsigned each)
 {
-    unsigned count = n - 1 + (each > n);
-    for (; each > n; each /= 2) count += 2 * n;
-    return count;
+    unsigned one = n < CUDA_MOST_WIDE ? n : CUDA_MOST_WIDE, count = n - n / one + (each > one);
+    for (; each > one; each /= 2) count += 2 * n;
+    return count + (n > one ? 2 : 0);
 }
 
 /* Instructions of a GPU: a fold of 16 lanes halves 4 times and hands out its result; what has no unit of its own is a
@@ -63,6 +63,7 @@ static unsigned instructions_of(const Cuda *k, KirId id)
     const CudaWide *w = &k->wide;
     if (w->each[id]) return instructions_of_sums(w->n[id], w->each[id]);
     if (w->idle[id] || (x->op == KIR_repeat && w->n[id] && w->at[id] != id)) return 0;
+    if (w->vectors[id] && w->at[id] != id) return 0;
     switch (x->op) {
     case KIR_param:
     case KIR_const:
@@ -333,6 +334,25 @@ static const char *who_stores(CKernel *c, const KirIns *x)
     return x->active < lanes_of(c) ? arena_printf(c->arena, "if (l < %u) ", x->active) : "";
 }
 
+/* Numbers that n vectors meet, one for each vector or for two, where lane l has features n l to n l + n - 1. */
+static CText picked_for_all(CKernel *c, KirId id)
+{
+    const CudaWide *w = &((Cuda *)c)->wide;
+    const KirIns *first = ins(c, w->all[id][0]);
+    bool load = first->op == KIR_load;
+    uint32_t lanes = lanes_of(c) * w->vectors[id] / w->n[id]; /* of one number */
+    ICE_UNLESS(lanes >= 1);
+    const char *by = lanes > 1 ? arena_printf(c->arena, " / %u", lanes) : "";
+    if (load) {
+        const char *at = c_tight(c, c_operand(c, first->args[0]), BIND_ADD);
+        return c_printf(c, BIND_CALL, "%s",
+                        from_memory(c, first, arena_printf(c->arena, "%s[%s + l%s]", c_buffer(c, first), at, by)));
+    }
+    const char *behind = first->i ? arena_printf(c->arena, "%lld + ", (long long)first->i) : "";
+    return c_printf(c, BIND_CALL, "gnn::lane%s(%s, %sl%s)", of_lanes(c, "<", ">"), c_operand(c, first->args[0]).text,
+                    behind, by);
+}
+
 /* ---- where lanes meet ---- */
 
 enum { BY_FIRST = 1 /* lane 0 */, BY_EACH = 2 };
@@ -419,7 +439,10 @@ static const char *warp_of_grid(CKernel *c)
 static CText expr(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
-    if (((Cuda *)c)->wide.each[id]) return sums_of_all(c, id);
+    const Cuda *k = (const Cuda *)c;
+    if (k->wide.each[id]) return sums_of_all(c, id);
+    if (k->wide.vectors[id] && k->moved[id]) return (CText){k->moved[id], BIND_CALL};
+    if (k->wide.vectors[id] && (x->op == KIR_extract || x->op == KIR_load)) return picked_for_all(c, id);
     switch (x->op) {
     case KIR_const:
     case KIR_iconst: return number(c, x->type, x->f, x->i);
@@ -472,22 +495,31 @@ static bool alone(void *ctx, const KirKernel *k, KirId id)
     const CudaWide *w = &((Cuda *)ctx)->wide;
     if (x->op == KIR_load && w->n[id] && (w->at[id] == id || cuda_is_dealt(w, id))) return true;
     if (w->each[id]) return true;
-    if (x->op == KIR_repeat && w->n[id]) return w->at[id] == id;
+    if ((x->op == KIR_repeat && w->n[id]) || w->vectors[id]) return w->at[id] == id;
     return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
 }
 
 /* Whether what stands before the turn's other instructions is all that wants it. */
 static bool is_done(const Cuda *k, KirId id) { return k->ahead.any && k->ahead.wanted[id] && !k->ahead.later[id]; }
 
+/* All in whose stead an instruction stands are what it is. */
+static void share_value(Cuda *k, KirId id, const char *value)
+{
+    for (unsigned q = 0; q < k->wide.n[id]; q++) {
+        KirId one = k->wide.all[id][q];
+        k->moved[one] = k->c.names[one] = value;
+    }
+}
+
 static void cuda_value(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
     Cuda *k = ctx;
     const CudaWide *wide = &k->wide;
-    if (wide->idle[id] || is_done(k, id)) return;
+    if (wide->idle[id] || is_done(k, id) || (wide->vectors[id] && wide->at[id] != id)) return;
     c_value(c, w, id);
-    if (ins(c, id)->op != KIR_repeat || !wide->n[id] || wide->at[id] != id) return;
-    for (unsigned q = 0; q < wide->n[id]; q++) k->moved[wide->all[id][q]] = c->names[id];
+    bool shared = ins(c, id)->op == KIR_repeat || wide->vectors[id];
+    if (shared && wide->n[id] && wide->at[id] == id) share_value(k, id, c->names[id]);
 }
 
 static void cuda_load(void *ctx, const KirWalk *w, KirId id)
@@ -496,6 +528,10 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
     Cuda *k = ctx;
     const CudaWide *wide = &k->wide;
     if (is_done(k, id)) return;
+    if (wide->vectors[id]) {
+        cuda_value(ctx, w, id);
+        return;
+    }
     meet_for(k, ins(c, id));
     if (wide->n[id] && wide->at[id] == id && !(k->ahead.any && k->ahead.wanted[id])) {
         bool dealt = cuda_is_dealt(wide, id);
@@ -608,7 +644,7 @@ static bool is_kept(const Cuda *k, const KirWalk *w, KirId id)
 
 static const char *ahead_type(Cuda *k, KirId id)
 {
-    return k->wide.n[id] ? wide_type(&k->c, id) : elem(ins(&k->c, id)->type.base);
+    return k->wide.n[id] && !k->wide.vectors[id] ? wide_type(&k->c, id) : elem(ins(&k->c, id)->type.base);
 }
 
 /* A load into a variable of its own, or into the array that is there, at `turn`. */
@@ -616,10 +652,12 @@ static void load_ahead(Cuda *k, KirId id, const char *turn)
 {
     CKernel *c = &k->c;
     const CudaWide *wide = &k->wide;
-    unsigned n = wide->n[id];
+    bool shared = wide->vectors[id];
+    unsigned n = shared ? 0 : wide->n[id];
     const char *type = ahead_type(k, id);
-    const char *value = n ? arena_printf(c->arena, "*(const %s *)%s", type, wide_place(c, id))
-                          : load(c, ins(c, id)).text;
+    const char *value = shared ? picked_for_all(c, id).text
+                        : n    ? arena_printf(c->arena, "*(const %s *)%s", type, wide_place(c, id))
+                               : load(c, ins(c, id)).text;
     const char *to = turn ? arena_printf(c->arena, "%s[%s]", k->arrays[id], turn)
                           : c_fresh_name(c, n ? "all" : "ahead");
     if (turn) c_line(c, "%s = %s;", to, value);
@@ -629,7 +667,8 @@ static void load_ahead(Cuda *k, KirId id, const char *turn)
         k->moved[one] = from_memory(c, ins(c, one), arena_printf(c->arena, "%s.%c", to, "xyzw"[q]));
         c->names[one] = k->moved[one];
     }
-    if (!n) c->names[id] = k->moved[id] = to;
+    if (shared) share_value(k, id, to);
+    else if (!n) c->names[id] = k->moved[id] = to;
 }
 
 /* The loads of a turn that come first, and what they are made of. */

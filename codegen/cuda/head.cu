@@ -121,12 +121,24 @@ template <int each, int of = 16, class T> static __device__ inline T sums(T a, T
     for (int d = each / 4; d; d /= 2) a = a + down<of>(a, d), b = b + down<of>(b, d);
     return each == 2 ? a + b : lane<of>(a + b, threadIdx.x % of * (each / 2));
 }
-template <int each, int of = 16, class T> static __device__ inline T sums(T a, T b, T c, T d)
+template <int each, int of, class T> static __device__ inline T sums_in_place(T a, T b, T c, T d)
 {
     for (int s = each / 8; s; s /= 2)
         a = a + down<of>(a, s), b = b + down<of>(b, s), c = c + down<of>(c, s), d = d + down<of>(d, s);
     a = a + c, b = b + d;
-    return each == 4 ? a + b : lane<of>(a + b, threadIdx.x % of * (each / 4));
+    return a + b;
+}
+template <int each, int of = 16, class T> static __device__ inline T sums(T a, T b, T c, T d)
+{
+    T x = sums_in_place<each, of>(a, b, c, d);
+    return each == 4 ? x : lane<of>(x, threadIdx.x % of * (each / 4));
+}
+/* The same of e to h, whose numbers come behind those of a to d. */
+template <int each, int of = 16, class T> static __device__ inline T sums(T a, T b, T c, T d, T e, T f, T g, T h)
+{
+    int at = threadIdx.x % of * (each / 4);
+    T x = lane<of>(sums_in_place<each, of>(a, b, c, d), at), y = lane<of>(sums_in_place<each, of>(e, f, g, h), at);
+    return at < of ? x : y;
 }
 
 } // namespace gnn

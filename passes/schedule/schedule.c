@@ -135,7 +135,8 @@ static void tile_of(const FusedFunc *f, const Group *g, bool narrow, Schedule *s
     for (uint32_t i = 0; i < g->roots.n; i++)
         n_sums += !group_root_is_narrow(f, g, g->roots.data[i]) &&
                   group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
-    s->vectors = map_tile(f);
+    /* arrays of a GPU are registers where no loop goes over them */
+    s->vectors = f->machine->warps > 1 ? sums_tile(f) : map_tile(f);
     if (g->kind == GROUP_ROWS) s->vectors = n_sums > 1 ? sums_tile(f) / 2 : rows_tile(f, &g->nest, narrow, s);
     if (g->kind == GROUP_NTH) s->vectors = g->roots.n < map_tile(f) ? map_tile(f) / g->roots.n : 1;
     if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->vectors = sums_tile(f);
@@ -228,9 +229,22 @@ static int64_t widest_of(const FusedFunc *f, const Group *g)
     return widest;
 }
 
+/* Numbers of the value with dims that has fewest; INT64_MAX: none has dims. */
+static int64_t narrowest_of(const FusedFunc *f, const Group *g)
+{
+    int64_t narrowest = INT64_MAX;
+    for (uint32_t i = 0; i < g->roots.n + g->inner.n; i++) {
+        IrId v = i < g->roots.n ? g->roots.data[i] : g->inner.data[i - g->roots.n];
+        int64_t n = ir_type_width(f->m, &fused_op(f, v)->type);
+        if (n > 1 && n < narrowest) narrowest = n;
+    }
+    return narrowest;
+}
+
 /* Lanes of a group's vectors at most. The warps of a GPU that compute a row each have as many lanes as their vectors
    (codegen/cuda_memory.c): as few as read the row as quickly, by 16 bytes each, or leave none without work. What is
-   computed once for a row is then computed for more rows at once. */
+   computed once for a row is then computed for more rows at once. A walk along a long row takes longer with fewer lanes
+   than what they save elsewhere, so that it has some without work where a value is narrow. */
 static int64_t most_lanes(const FusedFunc *f, const Group *g)
 {
     int64_t lanes = f->machine->lanes, width = widest_of(f, g);
@@ -239,8 +253,8 @@ static int64_t most_lanes(const FusedFunc *f, const Group *g)
     if (f->machine->warps == 1 || !rows || g->nest.space == IR_UNIT || width == 1) return lanes;
     for (; lanes > LEAST_LANES; lanes /= 2) {
         int64_t full = (width + lanes - 1) / lanes * lanes, vectors = (2 * width + lanes - 1) / lanes;
-        bool idle = 100 * full > MOST_FULL * width && vectors <= sums_tile(f);
-        if (vectors > each && !idle) break;
+        bool idle = 100 * full > MOST_FULL * width || (g->kind != GROUP_ROWS && narrowest_of(f, g) <= lanes / 2);
+        if (vectors > each && !(idle && vectors <= sums_tile(f))) break;
     }
     return lanes;
 }

@@ -229,6 +229,27 @@ static inline const char *case_heads(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
+static inline const char *case_filled_heads(const CaseRunner *r, CaseOut *out)
+{
+    enum { ROWS = 12, ALL = 128 * ROWS, IN = 11, OUT = 8 };
+    static const char *const kernels[] = {"filled_heads", "filled_heads_8"};
+    static _Alignas(16) float x[IN][ALL], y[2][OUT][ALL];
+    const char *why = NULL;
+    uint64_t seed = 23;
+    out->n = 0;
+    for (int i = 0; i < IN; i++)
+        for (int k = 0; k < ALL; k++) x[i][k] = (float)(case_random(&seed) - 0.5);
+    for (int way = 0; way < 2 && !why; way++) {
+        RtArg args[IN + OUT + 1];
+        int64_t n[IN + OUT + 1] = {0};
+        for (int i = 0; i < IN + OUT; i++) args[i] = (RtArg){.p = i < IN ? x[i] : y[way][i - IN]}, n[i] = ALL;
+        args[IN + OUT].i = ROWS;
+        why = case_run(r, kernels[way], args, n, ROWS);
+        for (int i = 0; i < OUT; i++) case_keep(out, y[way][i], ALL);
+    }
+    return why;
+}
+
 /* ---- runners ---- */
 
 /* Which kernel has that name. */

@@ -88,6 +88,28 @@ static void test_heads_text(void)
     arena_free(a);
 }
 
+/* Of heads that fill a vector two scores or quotients are what eight were, and two sums of four vectors one of eight;
+   what stays as it lies has a score for each vector. */
+static void test_filled_heads_text(void)
+{
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, "tests/kernel/filled_heads.kir");
+    check_begin();
+    for (unsigned i = 0; CHECK(m != NULL) && i < 2; i++) {
+        StrBuf text = {.arena = a};
+        emit_cuda_kernels((const KirKernel *const *)&m->kernels.data[i], NULL, 1, &text);
+        const char *kernel = strstr(strbuf_cstr(&text), "__global__");
+        unsigned lanes = i ? 8 : 16;
+        CHECK(count_of(kernel, arena_printf(a, " + l / %u]", lanes / 4)) == 2);
+        CHECK(count_of(kernel, arena_printf(a, " + l / %u]", lanes / 2)) == 2);
+        CHECK(count_of(kernel, arena_printf(a, i ? "gnn::sums<%u, 8>(" : "gnn::sums<%u>(", lanes)) == 1);
+        CHECK(count_of(kernel, " / p") == 2);
+        CHECK(count_of(kernel, " = ex[") == 8 && count_of(kernel, " = fx[") == 8 && count_of(kernel, " = gx[") == 8);
+    }
+    check_end("emit_cuda: filled_heads_text");
+    arena_free(a);
+}
+
 /* ---- random kernels ---- */
 
 enum { PER_FILE = 25 };
@@ -138,6 +160,8 @@ int main(int argc, char **argv)
     test_case("side_by_side", case_side_by_side);
     test_case("heads", case_heads);
     test_heads_text();
+    test_case("filled_heads", case_filled_heads);
+    test_filled_heads_text();
     test_case("edge_softmax", case_edge_softmax);
     test_case("sum_of_warps", case_sum_of_warps);
     test_case_behind("#define SHIM_PORTABLE\n", "sum_of_warps", case_sum_of_warps); /* as on other CPUs than x86-64 */

@@ -153,7 +153,7 @@ static void plans_follow_sizes(void)
     CHECK(w.memory_bytes == 2.0 * NODES * ROW && w.cache_bytes == (double)(EDGES + NODES) * ROW);
     CHECK(w.lines == 2.0 * (EDGES + NODES));
     double mean = (double)rows[NODES] / NODES, loads = 2.0 * EDGES + NODES;
-    check(fabs(w.longest_misses - loads / NODES * 512 / mean) < 1e-6, "%g loads", w.longest_misses);
+    check(fabs(w.longest_misses - loads / NODES * RT_CUDA_LONG / mean) < 1e-6, "%g loads", w.longest_misses);
     call.split = -1;
     w = rt_cuda_work_planned(&e, 0);
     check(w.launches == 1 && fabs(w.longest_misses - loads / NODES * 2000 / mean) < 1e-6, "%g loads", w.longest_misses);
