@@ -118,6 +118,22 @@ def counted():
     return "of the least" not in text and text
 
 
+def narrow():
+    """Rows of few features have as few lanes as read them by 16 bytes each, heads leave few lanes without work, and a loop of loads counts with the loop that it stands before."""
+    found = {}
+    for name, width, text in (("sum", 16, "sum_in(x.src)"), ("heads", 64, "gat(x, H = 8, D = F/8)")):
+        box.must(box.gnnc, "data", "generate", "narrow", "--nodes", 200, "--edges", 3000, "--features", width)
+        flags, text = ["--data", "narrow", "--cpu", "generic", "--quick"], "model net(x: node[F]) -> node[F] = %s\n" % text
+        box.must(box.gnnc, "build", box.write(name + ".gnn", text), *flags, "--target", "cuda", "--emit=manifest", "-o", name, limit=600)
+        box.must(box.gnnc, "build", name + ".gnn", *flags, "--target", "shim", "-o", box.path(name), limit=600)
+        lanes = [k["lanes"] for k in json.load(open(box.path(name + ".json")))["kernels"]]
+        counts = json.loads(box.must(box.path(name), "bench", "--data", "narrow", "--device", "shim", "--count", "--json").out)["infer"]["kernels"]
+        found[name] = lanes, sum(k["idle"] for k in counts) / sum(k["lanes"] for k in counts), max(k["instructions"] for k in counts if "reduce" in k["name"])
+    if set(found["sum"][0]) != {4} or found["sum"][1] or not {4, 16} <= set(found["heads"][0]) or not found["heads"][1] <= 0.15:
+        return "lanes and the share of idle ones: %s" % found
+    return found["heads"][2] > 110 * 3200 and "%d instructions for 3,200 edges" % found["heads"][2]
+
+
 def ranked():
     """The rank correlation of times that are known: 1, -1, and of four of which two are changed."""
     out = []
@@ -297,7 +313,7 @@ def host():
 def long_rows():
     """Rows that warps share, beside some that none do and one without edges; the attention's sums rescale with a maximum, which takes two turns."""
     src, dst = [], []
-    for v, n in enumerate((513, 0, 1300, 40, 512, 769, 300)):
+    for v, n in enumerate((257, 0, 1300, 40, 256, 769, 513)):
         src += [(5 * v + i) % 7 for i in range(n)]
         dst += [v] * n
     os.makedirs(box.path("long"), exist_ok=True)
@@ -317,6 +333,7 @@ def runs():
     box.report("stated_bytes", stated_bytes())
     box.report("compared", compared())
     box.report("counted", counted())
+    box.report("narrow", narrow())
     box.report("ranked", ranked())
     box.refuses("count_cpu", [box.path("gcn"), "bench", "--data", "data", "--count"], 1, "R403", "--count")
     box.refuses("count_compare", [box.path("gcn"), "bench", "--data", "data", "--device", "shim", "--count", "--compare"], 1, "R403", "--count")
