@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256 /* bytes */, THREADS = 128 /* of a block */, MOST_BLOCKS = INT32_MAX };
+enum {
+    ALIGN = 256 /* bytes */,
+    THREADS = 128 /* of a block */,
+    LEAST_THREADS = 32,
+    FEW_BLOCKS = 256,
+    MOST_BLOCKS = INT32_MAX
+};
 
 static int64_t aligned_to(int64_t bytes, int64_t to)
 {
@@ -282,6 +288,8 @@ RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t 
     int64_t warps = k->warps, blocks = 1;
     assert(k->lanes > 0 && THREADS % k->lanes == 0);
     if (k->binding == RT_BIND_THREADS && warps > THREADS / k->lanes) warps = THREADS / k->lanes;
+    /* few rows on all multiprocessors, each with few of them */
+    while (k->binding == RT_BIND_THREADS && k->lanes * warps > LEAST_THREADS && extent / warps < FEW_BLOCKS) warps /= 2;
     while (k->binding == RT_BIND_THREADS && warps > 1 && k->block_bytes + warps * k->warp_bytes > most_shared)
         warps /= 2;
     l->shared_bytes = k->block_bytes + warps * k->warp_bytes;

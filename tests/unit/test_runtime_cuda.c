@@ -292,8 +292,10 @@ static void test_launches(void)
     static const struct {
         int64_t kernel, extent, most;
         RtLaunch want;
-    } rows[] = {{K_MM, 203, 1 << 20, {26, 128, 0}},
-                {K_MM, 1, 1 << 20, {1, 128, 0}},
+    } rows[] = {{K_MM, 203, 1 << 20, {102, 32, 0}},
+                {K_MM, 1500, 1 << 20, {375, 64, 0}}, /* few rows on many multiprocessors */
+                {K_MM, 4096, 1 << 20, {512, 128, 0}},
+                {K_MM, 1, 1 << 20, {1, 32, 0}},
                 {K_MM, 1LL << 40, 1 << 20, {INT32_MAX, 128, 0}},
                 {K_RES, 1, 1 << 20, {1, 16, 16}},
                 {K_OUTER, 5, 1 << 20, {5, 64, 128 + 4 * 64}},
