@@ -339,7 +339,7 @@ FAULTS = [
     ("codegen/cuda/head.cu", "for (int d = n / 2; d; d /= 2) x = op", "for (int d = 1; d < n; d *= 2) x = op", "emit_cuda"),
     ("codegen/cuda/head.cu", "return a > b || a != a ? a : b;", "return a > b ? a : b;", "emit_cuda"),
     ("codegen/emit_cuda.c", "c_line(c, \"if (%s) %s = %s;\", k->on, c->names[x->args[0]], next);", "c_line(c, \"%s = %s;\", c->names[x->args[0]], next);", "emit_cuda"),
-    ("codegen/cuda_memory.c", ".warps = (warps + parts - 1) / parts, .parts = parts}", ".warps = warps / parts, .parts = parts}", "emit_cuda warps cuda:models"),
+    ("codegen/cuda_memory.c", ".warps = (warps + parts - 1) / parts, .parts = parts}", ".warps = warps / parts, .parts = parts}", "emit_cuda"),
     ("passes/lower/lower_stage.c", "KirId at = emit_op2(e, KIR_add, position, emit_lanes(e, KIR_I64, rows_at_once(l)));", "KirId at = emit_op2(e, KIR_add, x->from, emit_lanes(e, KIR_I64, rows_at_once(l)));", "cuda:long_rows"),
     ("codegen/emit_cuda.c", "if (must_wait(k, x)) meet(k);", "", "emit_cuda"),
     ("codegen/emit_cuda.c", "    touch_all(k, b);\n}", "}", "emit_cuda"),

@@ -183,14 +183,16 @@ static inline const char *case_lane_moves(const CaseRunner *r, CaseOut *out)
 static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
 {
     enum { BLOCKS = 12, WIDTH = 16, ALL = 4 * BLOCKS * WIDTH };
-    static float x[ALL], y[ALL], z[ALL];
+    static float x[ALL], y[ALL], z[ALL], many[5 * ALL];
     uint64_t seed = 13;
     for (int i = 0; i < ALL; i++) x[i] = (float)(case_random(&seed) - 0.5);
     RtArg sum[] = {{.p = x}, {.p = y}, {.i = BLOCKS}}, passed[] = {{.p = x}, {.p = z}, {.i = BLOCKS}};
     const char *why = case_run(r, "sum_of_warps", sum, (int64_t[]){ALL, ALL / 4, 0}, BLOCKS);
     if (!why) why = case_run(r, "passed_on", passed, (int64_t[]){ALL, ALL, 0}, BLOCKS);
+    RtArg apart[] = {{.p = x}, {.p = many}, {.i = BLOCKS}};
+    if (!why) why = case_run(r, "many_warps", apart, (int64_t[]){ALL, 5 * ALL, 0}, BLOCKS);
     out->n = 0;
-    case_keep(out, y, ALL / 4), case_keep(out, z, ALL);
+    case_keep(out, y, ALL / 4), case_keep(out, z, ALL), case_keep(out, many, 5 * ALL);
     return why;
 }
 
