@@ -1,7 +1,7 @@
 /* Where a kernel's arrays lie on a GPU, and which memory lanes hand to each other. Lane l of a vector access touches
-   element base + l. Where the bases of all accesses to an array or buffer leave one remainder by the lanes of a warp in an
-   iteration of the parallel loop, no lane ever touches an element of another, and nobody has to wait. A base is followed through
-   additions and products with constants to values that the iteration does not change. */
+   element base + l. Where the bases of all accesses to an array or buffer leave one remainder by the lanes of a warp in
+   an iteration of the parallel loop, no lane ever touches an element of another, and nobody has to wait. A base is
+   followed through additions and products with constants to values that the iteration does not change. */
 #include "codegen/cuda_memory.h"
 #include "base/ice.h"
 
@@ -11,8 +11,8 @@ enum {
     ALIGNED = 16         /* bytes of an array's place */
 };
 
-typedef struct
-    Base { /* of an access, modulo the lanes of a warp: a constant and multiples of values that are fixed in an iteration */
+/* Of an access, modulo the lanes of a warp: a constant and multiples of values that are fixed in an iteration. */
+typedef struct Base {
     bool known;
     uint8_t rest, n;
     struct {

@@ -12,12 +12,13 @@
    Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars,
    no result depends on which lane of which vector has which feature. So this pass puts values that meet into one set
    (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the others, to the same row, q
-   times 16 elements further on, all else in them is alike, and nothing looks across lanes, but in three ways, of heads of
-   D features: a score of each head, repeated for its features (Spread), which lane l has from lane 4 l / D for all its
-   four; where a head fills one vector or two, the same of scores that are scalars, and of what is computed from scores
-   (Picks), which lie side by side in lanes of one vector or in a buffer that is only read; and sums of the features of
-   each head (cuda_sums.c). Of a buffer that the kernel writes, and of an array that warps share, it moves all
-   accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
+   times 16 elements further on, all else in them is alike, and nothing looks across lanes, but in three ways, of heads
+   of D features: a score of each head, repeated for its features (Spread), which lane l has from lane 4 l / D for all
+   its four; where a head fills one vector or two, the same of scores that are scalars, and of what is computed from
+   scores (Picks), which lie side by side in lanes of one vector or in a buffer that is only read; and sums of the
+   features of each head (cuda_sums.c). Of a buffer that the kernel writes, and of an array that warps share, it moves
+   all accesses so or none: then each lane still reads what it wrote itself. No bit changes. Warps of 8 lanes, or of 4,
+   have so many in the place of 16. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
 #include "codegen/cuda_sums.h"

@@ -31,7 +31,7 @@ typedef struct Cuda {
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
 static KirType type_of(const CKernel *c, KirId id) { return kir_result_type(c->w->k, id); }
 static uint32_t lanes_of(const CKernel *c) { return ((const Cuda *)c)->m.launch.lanes; }
-/* Of a function of head.cu that works on a warp of other than 16 lanes: how many those are, the last parameter of its template. */
+/* The last parameter of a template of head.cu: the lanes of a warp that has other than 16. */
 static const char *of_lanes(const CKernel *c, const char *before, const char *behind)
 {
     return lanes_of(c) == CUDA_LANES ? "" : arena_printf(c->arena, "%s%u%s", before, lanes_of(c), behind);

@@ -33,8 +33,8 @@ enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones ha
    warps share the merging. */
 enum { NEIGHBOURS = 8, MOST_MERGERS = 32 };
 enum { RANKED_ROWS = 16 }; /* that are worth a thread */
-/* Lanes of a GPU: what each loads at once, what a row's vectors may hold in percent of it, the fewest of a warp. */
-enum { WIDE_BYTES = 16, MOST_FULL = 115, LEAST_LANES = 4 };
+/* What a row's vectors may hold in percent of it; rows that share the lanes of one on a GPU. */
+enum { MOST_FULL = 115, MOST_BESIDE = 4 };
 enum { LEAST_STAGED = 16 };
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
@@ -248,10 +248,10 @@ static int64_t narrowest_of(const FusedFunc *f, const Group *g)
 static int64_t most_lanes(const FusedFunc *f, const Group *g)
 {
     int64_t lanes = f->machine->lanes, width = widest_of(f, g);
-    int64_t each = WIDE_BYTES / (int64_t)ir_dtype_bytes(g->nest.dtype);
+    int64_t each = f->machine->scalars * (int64_t)sizeof(float) / (int64_t)ir_dtype_bytes(g->nest.dtype);
     bool rows = g->kind == GROUP_ROWS || g->kind == GROUP_MAP || g->kind == GROUP_DIMS;
     if (f->machine->warps == 1 || !rows || g->nest.space == IR_UNIT || width == 1) return lanes;
-    for (; lanes > LEAST_LANES; lanes /= 2) {
+    for (; lanes > f->machine->lanes / MOST_BESIDE; lanes /= 2) {
         int64_t full = (width + lanes - 1) / lanes * lanes, vectors = (2 * width + lanes - 1) / lanes;
         bool idle = 100 * full > MOST_FULL * width || (g->kind != GROUP_ROWS && narrowest_of(f, g) <= lanes / 2);
         if (vectors > each && !(idle && vectors <= sums_tile(f))) break;
