@@ -89,7 +89,7 @@ static void test_heads_text(void)
     arena_free(a);
 }
 
-/* The loop of 64 turns is unrolled 32 times. Each loop of which turns may be left is two, of 32 turns and of one. The one
+/* The loop of 64 turns is unrolled 32 times. Each loop of which turns may be left is two, of 32 turns and of one. That
    whose turns all go one way is for compilers to unroll, no other is, and none of them stands twice for `order`. */
 static void test_turns_text(void)
 {
