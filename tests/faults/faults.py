@@ -222,7 +222,7 @@ FAULTS = [
     ("codegen/emit_cuda.c", "        if (k->ahead.any) write_ahead(k, w, &x->body, NULL);\n", "        k->ahead.any = false;\n", "emit_cuda"),
     ("codegen/emit_cuda.c", "last, end, (n - 1) * step);", "last, end, (n - 2) * step);", "emit_cuda"),
     ("codegen/emit_cuda.c", "const int *const %s = gnn::unknown(%s);", "const int *const %s = %s;", "emit_cuda"),
-    ("codegen/cuda_turns.c", "    if (alone && !nested) return any;\n", "", "emit_cuda"),
+    ("codegen/cuda_turns.c", "if (alone && !nested) return any;", "if (alone && nested) return any;", "emit_cuda"),
     ("codegen/cuda_turns.c", "if (nested || (t.few && loop->i > 1)) return counted ? any : one;", "if (nested) return any;", "emit_cuda"),
     ("codegen/cuda_sums.c", "if (inner[at(f, id)->args[i]] == by && inner[id] != by && id != x->result) return false;", "if (inner[at(f, id)->args[i]] == by && inner[id] != by && id == x->result) return false;", "emit_cuda"),
     ("codegen/cuda/head.cu", "return each == 4 ? a + b : lane(a + b, threadIdx.x % 16 * (each / 4));", "return lane(a + b, threadIdx.x % 16 * 2);", "emit_cuda"),

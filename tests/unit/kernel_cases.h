@@ -224,7 +224,8 @@ static inline const char *case_turns(const CaseRunner *r, CaseOut *out)
     out->n = 0;
     for (size_t k = 0; k < sizeof lengths / sizeof *lengths && !why; k++) {
         int64_t n = lengths[k];
-        RtArg args[] = {{.p = x}, {.p = y}, {.i = ROWS}, {.i = n}};
+        int64_t ends[ROWS] = {n, n, n, n, n, n, n};
+        RtArg args[] = {{.p = x}, {.p = ends}, {.p = y}, {.i = ROWS}, {.i = n}};
         for (int64_t i = 0; i < ROWS * WIDTH; i++) {
             const int64_t v = i / WIDTH, l = i % WIDTH;
             double sum = 0;
@@ -237,7 +238,7 @@ static inline const char *case_turns(const CaseRunner *r, CaseOut *out)
                 for (int64_t e = n % 2 ? 0 : g; e < (n % 2 ? g : g + 1); e++) sum += (double)x[e * WIDTH + l];
             want[i] = sum, bound[i] = 1e-3;
         }
-        why = case_run(r, "turns", args, (int64_t[]){ALL, ROWS * WIDTH, 0, 0}, ROWS);
+        why = case_run(r, "turns", args, (int64_t[]){ALL, ROWS, ROWS * WIDTH, 0, 0}, ROWS);
         if (!why) why = case_compare(y, want, bound, ROWS * WIDTH, "y");
         case_keep(out, y, ROWS * WIDTH);
     }
