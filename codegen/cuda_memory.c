@@ -242,3 +242,33 @@ CudaMemory cuda_memory(Arena *a, const KirKernel *k)
         m.launch.warp_bytes = (m.launch.warp_bytes + banks - 1) / (2 * banks) * (2 * banks) + banks;
     return m;
 }
+
+/* ---- integers ---- */
+
+static bool passes_on(KirOpcode op)
+{
+    return op == KIR_add || op == KIR_sub || op == KIR_mul || op == KIR_min || op == KIR_max || op == KIR_select;
+}
+
+/* An index, a bound or a number that is compared. */
+static bool is_place(const KirIns *user, unsigned arg)
+{
+    return user->op == KIR_for || (user->op >= KIR_eq && user->op <= KIR_le) ||
+           (kir_ops[user->op].imm == K_BUF && arg == 0);
+}
+
+bool *cuda_wraps(Arena *a, const KirKernel *k)
+{
+    bool *wraps = ARENA_ARRAY(a, bool, k->ins.n), more = true;
+    while (more) {
+        more = false;
+        for (KirId id = k->ins.n; id-- > 0;) {
+            const KirIns *x = &k->ins.data[id];
+            for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
+                if (wraps[x->args[i]] || (passes_on(x->op) ? !wraps[id] : is_place(x, i))) continue;
+                wraps[x->args[i]] = more = true;
+            }
+        }
+    }
+    return wraps;
+}

@@ -17,3 +17,5 @@ CudaMemory cuda_memory(Arena *a, const KirKernel *k);
 uint32_t cuda_n_objects(const KirKernel *k);
 uint32_t cuda_object(const KirKernel *k, const KirIns *access);
 bool cuda_is_access(const KirIns *x);
+/* [ins.n] integers that reach more than places and counts, through sums and choices: these may wrap. */
+bool *cuda_wraps(Arena *a, const KirKernel *k);

@@ -6,6 +6,7 @@
 #include "codegen/c_text.h"
 #include "codegen/cuda_memory.h"
 #include "codegen/cuda_ahead.h"
+#include "codegen/cuda_instructions.h"
 #include "codegen/cuda_turns.h"
 #include "codegen/cuda_wide.h"
 #include <math.h>
@@ -22,6 +23,11 @@ typedef struct Cuda {
     const char *order;      /* the last parameter: order, or parts */
     KirId few;              /* the open loop whose last turn may run again, where `on` is false; or KIR_NONE */
     const char *on;
+    struct {
+        KirId loop; /* the open one, which is a function of its number so far; or KIR_NONE */
+        const char *turn, *from, *end;
+        uint32_t n;
+    } rest;
     bool *shuffled;      /* [ins.n] what takes numbers of other lanes */
     CudaAhead ahead;     /* of the open loop: these loads are there */
     const char **arrays; /* [ins.n] of such a load, an element for each turn */
@@ -47,46 +53,6 @@ static const char *elem(KirBase base)
 
 /* ---- what the shim is told ---- */
 
-/* Of sums of the lanes of n vectors: each halving of lanes is two for each vector, one within a lane one. */
-static unsigned instructions_of_sums(unsigned n, unsigned each)
-{
-    unsigned one = n < CUDA_MOST_WIDE ? n : CUDA_MOST_WIDE, count = n - n / one + (each > one);
-    for (; each > one; each /= 2) count += 2 * n;
-    return count + (n > one ? 2 : 0);
-}
-
-/* Instructions of a GPU: a fold of 16 lanes halves 4 times and hands out its result; what has no unit of its own is a
-   short program. Estimates. */
-static unsigned instructions_of(const Cuda *k, KirId id)
-{
-    const KirIns *x = ins(&k->c, id);
-    const CudaWide *w = &k->wide;
-    if (w->each[id]) return instructions_of_sums(w->n[id], w->each[id]);
-    if (w->idle[id] || (x->op == KIR_repeat && w->n[id] && w->at[id] != id)) return 0;
-    if (w->vectors[id] && w->at[id] != id) return 0;
-    switch (x->op) {
-    case KIR_param:
-    case KIR_const:
-    case KIR_iconst:
-    case KIR_lanes:
-    case KIR_splat:
-    case KIR_alloc:
-    case KIR_bitcast: return 0;
-    case KIR_for:
-    case KIR_loop: return 1; /* its turns count for themselves */
-    case KIR_hadd:
-    case KIR_hmul:
-    case KIR_hmax:
-    case KIR_hmin: return 9;
-    case KIR_lower:
-    case KIR_upper: return 3;
-    case KIR_div:
-    case KIR_rem:
-    case KIR_sqrt: return 8;
-    default: return 1;
-    }
-}
-
 static bool has_loop(const Cuda *k, const KirBlock *b)
 {
     for (uint32_t i = 0; i < b->ins.n; i++) {
@@ -104,7 +70,7 @@ static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
     ICE_UNLESS(id == KIR_NONE || other || b == &ins(&k->c, id)->body);
     unsigned n = loop ? 2 : 0; /* the next turn's number is compared */
     for (uint32_t i = 0; i < b->ins.n; i++)
-        if (k->c.w->facts[b->ins.data[i]].live) n += instructions_of(k, b->ins.data[i]);
+        if (k->c.w->facts[b->ins.data[i]].live) n += cuda_instructions(k->m.k, &k->wide, b->ins.data[i]);
     const char *again = id != KIR_NONE && k->few == id ? arena_printf(k->c.arena, ", !%s", k->on) : "";
     if (k->told)
         c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !has_loop(k, b), again);
@@ -625,8 +591,12 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
     const char *first = warp_of_grid(c), *step = arena_printf(c->arena, "gridDim.x * (blockDim.x / %u)", lanes_of(c));
     if (x->bind == KIR_BLOCK) first = blocks_of(k, "blockIdx.x"), step = blocks_of(k, "gridDim.x");
     c_line(c, "const i64 %s = gnn::min<i64>(%s, hi);", end, to);
+    c_line(c, "#pragma unroll 1");
     c_line(c, "for (i64 %s = gnn::max<i64>(%s, lo) + %s; %s < %s; %s += %s) {", at, from, first, at, end, at, step);
-    if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
+    if (at == i) return;
+    const char *now = c_fresh_name(c, k->order);
+    c_line(c, "    const int *const %s = gnn::unknown(%s);", now, k->order);
+    c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, now, now, at, at);
 }
 
 /* ---- loads ahead ---- */
@@ -724,6 +694,39 @@ static void begin_few(Cuda *k, const KirWalk *w, const char *i, const char *from
     c_line(c, "    %s", next);
 }
 
+/* A loop of n turns at a time and then one by one, whose body is written once: as a function of the turn's number.
+   Compilers that are told to unroll a loop write n - 1 turns more for those that are left, each behind a branch. */
+static void begin_rest(Cuda *k, const char *i, const char *set_end)
+{
+    CKernel *c = &k->c;
+    ICE_UNLESS(k->rest.n > 1 && k->few == KIR_NONE);
+    k->rest.turn = c_fresh_name(c, "turn");
+    c_line(c, "{");
+    c->indent++;
+    if (set_end) c_line(c, "const i64 %s = %s;", k->rest.end, set_end);
+    c_line(c, "const auto %s = [&](const i64 %s) {", k->rest.turn, i);
+}
+
+static void end_rest(Cuda *k)
+{
+    CKernel *c = &k->c;
+    const char *i = c_fresh_name(c, "next"), *last = c_fresh_name(c, "last"), *n_th = c_fresh_name(c, "n");
+    const char *turn = k->rest.turn, *end = k->rest.end;
+    long long step = ins(c, k->rest.loop)->i;
+    uint32_t n = k->rest.n;
+    c_line(c, "};");
+    c_line(c, "i64 %s = %s;", i, k->rest.from);
+    c_line(c, "const i64 %s = gnn::unknown<i64>(%s - %lld);", last, end, (n - 1) * step);
+    c_line(c, "#pragma unroll 1");
+    c_line(c, "for (; %s < %s; %s += %lld) {", i, last, i, n * step);
+    c_line(c, "    #pragma unroll");
+    c_line(c, "    for (int %s = 0; %s < %u; %s++) %s(%s + %s * %lld);", n_th, n_th, n, n_th, turn, i, n_th, step);
+    c_line(c, "}");
+    c_line(c, "#pragma unroll 1");
+    c_line(c, "for (; %s < %s; %s += %lld) %s(%s);", i, end, i, step, turn, i);
+    c->indent--, k->rest.loop = KIR_NONE;
+}
+
 static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
@@ -761,13 +764,17 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     const char *set_end = copied ? arena_printf(c->arena, ", %s = %s", end, to) : "";
     const char *next = x->i == 1 ? arena_printf(c->arena, "%s++", i)
                                  : arena_printf(c->arena, "%s += %lld", i, (long long)x->i);
-    CudaTurns turns = x->bind == KIR_UNROLL ? (CudaTurns){16, false} : cuda_turns(w, &k->wide, x);
+    CudaTurns turns = x->bind == KIR_UNROLL ? (CudaTurns){.n = 16} : cuda_turns(w, &k->wide, x);
     if (turns.few) {
         k->few = id;
         k->ahead = cuda_ahead(c->arena, w, &k->wide, k->shuffled, x);
         begin_few(k, w, i, from, end, set_end, turns.n);
+    } else if (turns.rest) {
+        if (!copied) end = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
+        k->rest.loop = id, k->rest.n = turns.n, k->rest.from = from, k->rest.end = end;
+        begin_rest(k, i, copied ? to : NULL);
     } else {
-        if (turns.n > 1) c_line(c, "#pragma unroll %u", turns.n);
+        if (turns.n) c_line(c, "#pragma unroll %u", turns.n);
         c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
     }
     tell_turn(k, id, &x->body);
@@ -801,6 +808,7 @@ static void cuda_end_for(void *ctx, const KirWalk *w, KirId id)
         c_line(&k->c, "}");
         k->c.indent--, k->few = KIR_NONE;
     }
+    if (k->rest.loop == id) end_rest(k);
     k->ahead.any = false;
     restore(k);
     c_close(ctx, w, id);
@@ -915,35 +923,6 @@ static const Emitter emitter = {
 
 /* ---- kernels ---- */
 
-static bool passes_on(KirOpcode op)
-{
-    return op == KIR_add || op == KIR_sub || op == KIR_mul || op == KIR_min || op == KIR_max || op == KIR_select;
-}
-
-/* An index, a bound or a number that is compared. */
-static bool is_place(const KirIns *user, unsigned arg)
-{
-    return user->op == KIR_for || (user->op >= KIR_eq && user->op <= KIR_le) ||
-           (kir_ops[user->op].imm == K_BUF && arg == 0);
-}
-
-/* Marks the values that reach more than places, through sums and choices. */
-static bool *find_wraps(Arena *a, const KirKernel *k)
-{
-    bool *wraps = ARENA_ARRAY(a, bool, k->ins.n), more = true;
-    while (more) {
-        more = false;
-        for (KirId id = k->ins.n; id-- > 0;) {
-            const KirIns *x = &k->ins.data[id];
-            for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
-                if (wraps[x->args[i]] || (passes_on(x->op) ? !wraps[id] : is_place(x, i))) continue;
-                wraps[x->args[i]] = more = true;
-            }
-        }
-    }
-    return wraps;
-}
-
 static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, bool told, StrBuf *out)
 {
     CudaMemory m = cuda_memory(a, k);
@@ -955,13 +934,14 @@ static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, bo
                       .names = ARENA_ARRAY(a, const char *, k->ins.n),
                       .params = ARENA_ARRAY(a, const char *, k->params.n)},
                 .m = m,
-                .wraps = find_wraps(a, k),
+                .wraps = cuda_wraps(a, k),
                 .loaded = touched,
                 .stored = touched + cuda_n_objects(k),
                 .wide = cuda_wide(a, &m),
                 .moved = ARENA_ARRAY(a, const char *, k->ins.n),
                 .of_part = of_part,
                 .few = KIR_NONE,
+                .rest.loop = KIR_NONE,
                 .told = told};
     ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
     ctx.shuffled = ARENA_ARRAY(a, bool, k->ins.n);

@@ -34,6 +34,17 @@ template <int n, int h, int upper, class T, int of = 16> static __device__ inlin
 template <class T> static __device__ inline T min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T> static __device__ inline T max(T a, T b) { return a > b || a != a ? a : b; }
 
+/* x, of which compilers know nothing from here on: they do not compute it anew in each turn of a loop, nor write a loop
+   for each case of it. */
+template <class T> static __device__ inline T unknown(T x)
+{
+    static_assert(sizeof x == 8, "a register of 64 bits");
+#ifdef __CUDACC__
+    asm volatile("" : "+l"(x));
+#endif
+    return x;
+}
+
 /* Integers wrap. */
 template <class T> struct Unsigned;
 template <> struct Unsigned<int> { typedef unsigned type; };

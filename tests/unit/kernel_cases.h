@@ -213,6 +213,40 @@ static inline const char *case_side_by_side(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
+/* Loops of as many turns as arguments say, for lengths around those of which compilers write several turns at once. */
+static inline const char *case_turns(const CaseRunner *r, CaseOut *out)
+{
+    enum { ROWS = 7, MOST = 131, WIDTH = 16, ALL = (ROWS + MOST) * WIDTH };
+    static const int64_t lengths[] = {0, 1, 2, 15, 16, 31, 32, 33, 48, 63, 64, 65, 95, 96, 97, 130, MOST};
+    static float x[ALL], y[ROWS * WIDTH];
+    double want[ROWS * WIDTH], bound[ROWS * WIDTH];
+    uint64_t seed = 17;
+    const char *why = NULL;
+    for (int i = 0; i < ALL; i++) x[i] = (float)(case_random(&seed) - 0.5);
+    out->n = 0;
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths && !why; k++) {
+        int64_t n = lengths[k];
+        int64_t ends[ROWS] = {n, n, n, n, n, n, n};
+        RtArg args[] = {{.p = x}, {.p = ends}, {.p = y}, {.i = ROWS}, {.i = n}};
+        for (int64_t i = 0; i < ROWS * WIDTH; i++) {
+            const int64_t v = i / WIDTH, l = i % WIDTH;
+            double sum = 0;
+            for (int64_t a = v; a < v + n; a += 16)
+                for (int64_t e = a; e < v + n; e++) sum += (double)x[e * WIDTH + l];
+            for (int64_t e = 0; e < n; e += 3) sum += (double)x[e * WIDTH + l];
+            for (int64_t e = 0; e < 64; e++) sum += (double)x[e * WIDTH + l] * (1 + (e < 40));
+            for (int64_t e = 0; e < n; e++) sum += (double)x[e * WIDTH + l];
+            for (int64_t g = 0; g < n; g += 16)
+                for (int64_t e = n % 2 ? 0 : g; e < (n % 2 ? g : g + 1); e++) sum += (double)x[e * WIDTH + l];
+            want[i] = sum, bound[i] = 1e-3;
+        }
+        why = case_run(r, "turns", args, (int64_t[]){ALL, ROWS, ROWS * WIDTH, 0, 0}, ROWS);
+        if (!why) why = case_compare(y, want, bound, ROWS * WIDTH, "y");
+        case_keep(out, y, ROWS * WIDTH);
+    }
+    return why;
+}
+
 static inline const char *case_heads(const CaseRunner *r, CaseOut *out)
 {
     enum { ROWS = 12, ALL = 64 * ROWS, IN = 8, OUT = 11 };

@@ -79,7 +79,8 @@ static void test_heads_text(void)
         CHECK(count_of(kernel, "gnn::sums<8>(") == 2);
         CHECK(count_of(kernel, ", l / 2)") == 2);
         const char *meets = strstr(kernel, "gnn::"), *load = strstr(kernel, "(const float4 *)");
-        while (meets && (!strncmp(meets, "gnn::min", 8) || !strncmp(meets, "gnn::max", 8)))
+        while (meets && (!strncmp(meets, "gnn::min", 8) || !strncmp(meets, "gnn::max", 8) ||
+                         !strncmp(meets, "gnn::unknown", 12)))
             meets = strstr(meets + 1, "gnn::");
         CHECK(load && meets && load < meets && !strstr(meets, "(const float4 *)")); /* all loads come first */
         CHECK(count_of(kernel, "gnn::lane(") == 8); /* scores of other heads one by one, of a register two by two */
@@ -107,6 +108,27 @@ static void test_filled_heads_text(void)
         CHECK(count_of(kernel, " = ex[") == 8 && count_of(kernel, " = fx[") == 8 && count_of(kernel, " = gx[") == 8);
     }
     check_end("emit_cuda: filled_heads_text");
+    arena_free(a);
+}
+
+/* The loop of 64 turns is unrolled 32 times. Each loop of which turns may be left is two, of 32 turns and of one. That
+   whose turns all go one way is for compilers to unroll, no other is, and none of them stands twice for `order`. */
+static void test_turns_text(void)
+{
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, "tests/kernel/turns.kir");
+    check_begin();
+    if (CHECK(m != NULL)) {
+        StrBuf text = {.arena = a};
+        emit_cuda_kernels((const KirKernel *const *)m->kernels.data, NULL, m->kernels.n, &text);
+        const char *kernel = strstr(strbuf_cstr(&text), "__global__");
+        CHECK(count_of(kernel, "#pragma unroll 32\n") == 1);
+        CHECK(count_of(kernel, "[&](const i64 ") == 4 && count_of(kernel, "#pragma unroll\n") == 4 + 1);
+        CHECK(count_of(kernel, "#pragma unroll 1\n") == 2 * 4 + 2);
+        CHECK(count_of(kernel, "for (") == 3 * 4 + 4 + 2);
+        CHECK(count_of(kernel, "gnn::unknown(order)") == 1 && !strstr(kernel, "order ?"));
+    }
+    check_end("emit_cuda: turns_text");
     arena_free(a);
 }
 
@@ -162,6 +184,8 @@ int main(int argc, char **argv)
     test_heads_text();
     test_case("filled_heads", case_filled_heads);
     test_filled_heads_text();
+    test_case("turns", case_turns);
+    test_turns_text();
     test_case("edge_softmax", case_edge_softmax);
     test_case("sum_of_warps", case_sum_of_warps);
     test_case_behind("#define SHIM_PORTABLE\n", "sum_of_warps", case_sum_of_warps); /* as on other CPUs than x86-64 */

@@ -254,6 +254,7 @@ int main(int argc, char **argv)
     test_case("tests/kernel/merge_path_spmm.kir", case_merge_path, "merge_path_spmm");
     test_case("tests/kernel/extremes.kir", case_extremes, "extremes");
     test_case("tests/kernel/lane_moves.kir", case_lane_moves, "lane_moves");
+    test_case("tests/kernel/turns.kir", case_turns, "turns");
     test_case("tests/kernel/edge_softmax.kir", case_edge_softmax, "edge_softmax");
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) test_random(v, 300001 + v * 100000, 2 * scale);
     for (unsigned i = 0; i < scale; i++) test_lowered(1 + i * 6, 6);
