@@ -675,15 +675,16 @@ static void write_turns_ahead(Cuda *k, const KirWalk *w, KirId id, const char *n
 /* A loop over as many elements as memory says, which are few in most rows: n turns at once, whose loads are on their
    way together. Where fewer are left the last one comes again: what it loads is there, what it stores in private arrays
    is what they hold, and registers keep what they have. */
-static void begin_few(Cuda *k, const KirWalk *w, const char *i, const char *from, const char *end, const char *set_end,
-                      uint32_t n)
+static void begin_few(Cuda *k, const KirWalk *w, const char *i, const char *from, const char *end, uint32_t n)
 {
     CKernel *c = &k->c;
     ICE_UNLESS(n > 1 && k->few != KIR_NONE); /* and no other such loop is open: it would have a loop in it */
     const char *first = c_fresh_name(c, "first"), *left = c_fresh_name(c, "left"), *turn = c_fresh_name(c, "turn");
     k->on = c_fresh_name(c, "on");
-    c_line(c, "for (i64 %s = %s%s; %s < %s; %s += %u) {", first, from, set_end, first, end, first, n);
-    c_line(c, "    const int %s = (int)gnn::min<i64>(%s - %s, %u);", left, end, first, n);
+    const char *stop = c_fresh_name(c, "stop");
+    c_line(c, "for (i64 %s = %s, %s = gnn::unknown<i64>(%s); %s < %s; %s += %u) {", first, from, stop, end, first, stop,
+           first, n);
+    c_line(c, "    const int %s = (int)gnn::min<i64>(%s - %s, %u);", left, stop, first, n);
     const char *on = arena_printf(c->arena, "const bool %s = %s < %s;", k->on, turn, left);
     const char *next = arena_printf(c->arena, "const i64 %s = %s + (%s ? %s : %s - 1);", i, first, k->on, turn, left);
     if (k->ahead.any) write_turns_ahead(k, w, k->few, arena_printf(c->arena, "%s %s", on, next), turn, n);
@@ -768,7 +769,7 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     if (turns.few) {
         k->few = id;
         k->ahead = cuda_ahead(c->arena, w, &k->wide, k->shuffled, x);
-        begin_few(k, w, i, from, end, set_end, turns.n);
+        begin_few(k, w, i, from, to, turns.n);
     } else if (turns.rest) {
         if (!copied) end = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
         k->rest.loop = id, k->rest.n = turns.n, k->rest.from = from, k->rest.end = end;
