@@ -217,12 +217,29 @@ typedef struct PlanChain {
     int64_t block;     /* rows: whole iterations of every step */
 } PlanChain;
 
-typedef struct PlanForm { /* which algebraic form its sums have, as far as fuse and lower choose it */
-    IrId sums;            /* sums over all edges are sums over the rows of this map, and over these; or IR_NONE */
-    int64_t filled;       /* bytes of the vectors that products were turned and cut for */
-    /* values of the function without clones, ascending: sums that rescale with a maximum or minimum of their row */
-    IrValues online;
+typedef struct PlanRescaled { /* a sum over rows, and the maximum or minimum of these that it rescales with */
+    IrId sum, extreme;        /* of the function without clones */
+} PlanRescaled;
+typedef struct PlanForm {     /* which algebraic form its sums have, as far as fuse and lower choose it */
+    IrId sums;                /* sums over all edges are sums over the rows of this map, and over these; or IR_NONE */
+    int64_t filled;           /* bytes of the vectors that products were turned and cut for */
+    VEC(PlanRescaled) online; /* by their sums, ascending */
 } PlanForm;
+
+/* What that sum rescales with in the form; IR_NONE: with nothing. */
+static inline IrId plan_form_extreme(const PlanForm *form, IrId sum)
+{
+    for (uint32_t i = 0; i < form->online.n; i++)
+        if (form->online.data[i].sum == sum) return form->online.data[i].extreme;
+    return IR_NONE;
+}
+/* Some sum rescales with it in the form. */
+static inline bool plan_form_rescales(const PlanForm *form, IrId extreme)
+{
+    for (uint32_t i = 0; i < form->online.n; i++)
+        if (form->online.data[i].extreme == extreme) return true;
+    return false;
+}
 typedef struct PlanProgram { /* one function */
     const char *name;        /* of the function */
     IrId func;

@@ -38,6 +38,31 @@ train net {
 }
 """
 
+SOFTMAX = """model net(x: node[F], w: edge) -> node[C] {
+  param V, W: [F, H, D] = glorot
+  p = x @ V
+  q = x @ W
+  %s
+  last = linear(O = C)
+  return last(flatten(%s))
+}
+train net {
+  loss = cross_entropy(net(data.x, data.w), data.y) on data.train
+  optimizer adam(0.01)
+  epochs 4
+}
+"""
+BY_WEIGHT, BY_ENDS, BY_DOT = "leaky_relu(sum(p.src, D) * w + sum(q.dst, D), 0.2)", "sum(p.src, D) + sum(q.dst, D)", "sum(p.src * q.dst, D)"
+# Sums that rescale in kernels for CPUs: machine, dims, flags, attention, result. All values of a kernel have one shape;
+# a kernel has room for one softmax, but for other sums, too; values of the other softmax lie in arrays meanwhile; two
+# maxima walk the row together.
+SOFTMAXES = {
+    "one_shape": ("avx512-2", "H=8,D=1", [], ["p.src * w"], "sum_in(a * q.src)"),
+    "beside": ("server-64", "H=4,D=4", [], [BY_WEIGHT, BY_ENDS], "sum_in(a * p.src) + sum_in(b * p.src) + max_in(p.src)"),
+    "kept": ("server-64", "H=8,D=1", [], [BY_DOT, BY_ENDS], "0.5 * sum_in(a * (p.src * w * detach(p.dst))) + 0.5 * sum_in(b * (p.src * w)) + sum_in(a)"),
+    "maxima": ("avx512-2", "H=8,D=8", ["--dtype=f64"], [BY_WEIGHT, BY_DOT], "relu(sum_in(a * (p.src + q.dst)) + p) + sum_in(b * relu(p.src)) + max_in(p.src)"),
+}
+
 
 @functools.lru_cache(maxsize=None)
 def build(name, text, *more):
@@ -311,8 +336,9 @@ def host():
     box.report("host_not_whole", planned(box.path("near"), "far", "--device-memory", "1K")["host"].get("infer"))
 
 
-def long_rows():
-    """Rows that warps share, beside some that none do and one without edges; the attention's sums rescale with a maximum, which takes two turns."""
+@functools.lru_cache(maxsize=None)
+def long_data():
+    """A folder of data with rows that warps share, beside some that none do and one without edges."""
     src, dst = [], []
     for v, n in enumerate((257, 0, 1300, 40, 256, 769, 513)):
         src += [(5 * v + i) % 7 for i in range(n)]
@@ -320,11 +346,29 @@ def long_rows():
     os.makedirs(box.path("long"), exist_ok=True)
     rng = np.random.default_rng(2)
     for name, array in (("edge_index", np.array([src, dst], np.int64)), ("x", rng.standard_normal((7, devices.FEATURES), np.float32)),
-                        ("y", np.arange(7) % devices.CLASSES), ("train_mask", np.arange(7) < 5), ("val_mask", np.arange(7) > 4), ("test_mask", np.arange(7) > 4)):
+                        ("y", np.arange(7) % devices.CLASSES), ("train_mask", np.arange(7) < 5), ("val_mask", np.arange(7) > 4), ("test_mask", np.arange(7) > 4),
+                        ("w", rng.standard_normal(len(src), np.float32))):
         np.save(box.path("long/%s.npy" % name), array)
+    return box.path("long")
+
+
+def long_rows():
+    """The attention's sums rescale with a maximum, which takes two turns."""
     for name in ("gcn", "gat", "sage"):
         program = build(name, MODELS[name])
-        box.report("long_rows_" + name, devices.compare(devices.run, program, box.path("long"), box.root, "shim", 4))
+        box.report("long_rows_" + name, devices.compare(devices.run, program, long_data(), box.root, "shim", 4))
+
+
+def softmaxes():
+    """Kernels for a device rescale the sums that those for the CPU rescale, and have a schedule of their own all the same. Long rows show it: in each, sums that
+    rescale have other bits than those of two walks."""
+    for name, (machine, dims, flags, scores, result) in SOFTMAXES.items():
+        lines = ["%s = softmax_in(%s)" % x for x in zip("ab", scores)]
+        path = box.path("softmax_" + name)
+        said = box.must(box.gnnc, "build", box.write("softmax_%s.gnn" % name, SOFTMAX % ("\n  ".join(lines), result)), "--data", long_data(), "--set", dims + ",C=%d" % devices.CLASSES,
+                        "--machine", machine, *flags, "--cpu", "generic", "--target", "shim", "--quick", "--remarks=fuse", "-o", path, limit=600).err
+        box.report("softmax_own_" + name, "kernels for GPUs are those for CPUs" in said and said[-300:])
+        box.report("softmax_bits_" + name, devices.compare(devices.run, path, long_data(), box.root, "shim", 4))
 
 
 def runs():
@@ -391,7 +435,7 @@ def blas():
     box.report("blas_fails", (r.rc != 6 or "R805" not in r.err or "its status is 13" not in r.err) and "exit code %s: %s" % (r.rc, r.err))
 
 
-PARTS = {"models": models, "blas": blas, "host": host, "runs": runs, "long_rows": long_rows, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
+PARTS = {"models": models, "blas": blas, "host": host, "runs": runs, "long_rows": long_rows, "softmaxes": softmaxes, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()
 box.close()

@@ -42,6 +42,9 @@ IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
 /* fuse_form.c, by value: it waits for a maximum or minimum that rescales a sum in the form that is wanted
    (FusedFunc.form), and is to have no memory. */
 const bool *fuse_find_between(const FusedFunc *f, Arena *a);
+/* The same of an f with a form: the maximum or minimum of the function without clones that a value is, is where that is
+   finite, or rescales with: they are to be one kernel's. IR_NONE: there is none. */
+const IrId *fuse_find_rescaled(const FusedFunc *f, Arena *a);
 /* fuse_choice.c: roots and their groups. False where a text leaves out what must have memory. */
 bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f); /* fuse_merge.c */

@@ -4,7 +4,8 @@
      %4 = reduce_max edge.dst %3             %4 and %6 are one kernel's, and %5 has no memory: a kernel that
      %5 = exp(%3 - gather edge.dst %4)       found %5 there could not rescale %6 (lower_online.c)
      %6 = reduce_sum edge.dst %5
-   It decides nothing: fuse_choice.c keeps such values out of memory. */
+   It decides nothing: fuse_choice.c keeps such values out of memory, and fuse_merge.c puts the maximum and its sums
+   together first. */
 #include "base/ice.h"
 #include "ir/plan.h"
 #include "passes/fuse/fuse.h"
@@ -41,13 +42,25 @@ static bool waits(Search *t, IrId v)
     return found;
 }
 
+const IrId *fuse_find_rescaled(const FusedFunc *f, Arena *a)
+{
+    uint32_t n = f->f->ops.n;
+    ICE_UNLESS(f->form);
+    IrId *with = ARENA_ARRAY(a, IrId, n + 1);
+    for (IrId v = 0; v < n; v++) {
+        IrId extreme = extreme_of(f, v), of = extreme == IR_NONE ? IR_NONE : fused_origin(f, extreme);
+        with[v] = plan_form_rescales(f->form, of) ? of : plan_form_extreme(f->form, fused_origin(f, v));
+    }
+    return with;
+}
+
 const bool *fuse_find_between(const FusedFunc *f, Arena *a)
 {
     uint32_t n = f->f->ops.n;
     bool *between = ARENA_ARRAY(a, bool, n + 1);
     for (IrId v = 0; f->form && v < n; v++) {
         const IrOp *op = fused_op(f, v);
-        if (!values_have(&f->form->online, fused_origin(f, v))) continue;
+        if (plan_form_extreme(f->form, fused_origin(f, v)) == IR_NONE) continue;
         ICE_UNLESS(op->op == IR_OP_reduce_sum);
         Search t = {f, ARENA_ARRAY(a, uint8_t, n + 1), op->attr.map, IR_NONE};
         if (!waits(&t, op->args[0])) continue;

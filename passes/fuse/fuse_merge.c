@@ -144,12 +144,13 @@ static bool passes_through(const FusedFunc *f, uint32_t from, uint32_t to)
 typedef struct Merge {
     PassContext *ctx;
     FusedFunc *f;
-    GroupReads *reads; /* by group */
-    IrValues *readers; /* by value: groups that read it, and some that no longer do; some twice */
-    bool *listed;      /* by group: scratch, false between walks */
-    bool early;        /* what sums over several maps are put together in waits for the end */
-    bool given;        /* what a text puts together is tried, if it pays or not */
-    IrValues *with;    /* by group of the text: values that it has there */
+    GroupReads *reads;    /* by group */
+    IrValues *readers;    /* by value: groups that read it, and some that no longer do; some twice */
+    bool *listed;         /* by group: scratch, false between walks */
+    const IrId *rescaled; /* by value: fuse_find_rescaled, of a function with a form */
+    bool early;           /* what sums over several maps are put together in waits for the end */
+    bool given;           /* what a text puts together is tried, if it pays or not */
+    IrValues *with;       /* by group of the text: values that it has there */
 } Merge;
 
 static void find_reads(Merge *m, uint32_t g)
@@ -447,7 +448,7 @@ static bool shapes_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *ki
 static bool groups_fit(const FusedFunc *f, uint32_t a, uint32_t b, bool *staged, GroupKind *kind)
 {
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
-    *staged = group_is_staged(f, x) || group_is_staged(f, y);
+    *staged = group_is_staged(f, x) || group_is_staged(f, y) || group_rescales(f, x, y);
     if (*staged) return shapes_fit(f, a, b, kind);
     if (same_nest(f, x, y)) return kinds_fit(f, a, b, kind);
     if (narrow_fits(f, a, b, kind) || narrow_fits(f, b, a, kind)) return true;
@@ -634,6 +635,20 @@ static bool try_sums(Merge *m, uint32_t a, uint32_t b)
            try_sweep(m, a, b);
 }
 
+/* A maximum or minimum and the sums that are to rescale with it: before others take their room in a kernel. */
+static bool try_form(Merge *m, uint32_t a, uint32_t b)
+{
+    const Group *x = &m->f->groups.data[a], *y = &m->f->groups.data[b];
+    bool one = false;
+    if (!comes_before(m->f, a, b)) return false;
+    for (uint32_t i = 0; i < x->roots.n; i++)
+        for (uint32_t k = 0; k < y->roots.n; k++) {
+            IrId with = m->rescaled[x->roots.data[i]];
+            one |= with != IR_NONE && with == m->rescaled[y->roots.data[k]];
+        }
+    return one && try_merge(m, a, b, true);
+}
+
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
     Merge m = {.ctx = ctx,
@@ -643,6 +658,10 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
                .listed = ARENA_ARRAY(ctx->stage, bool, f->groups.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) find_reads(&m, g);
+    if (f->form) {
+        m.rescaled = fuse_find_rescaled(f, ctx->stage);
+        while (try_pairs(&m, try_form)) {}
+    }
     m.early = true;
     while (try_pairs(&m, try_rows)) {}
     m.early = false;

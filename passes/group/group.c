@@ -1,8 +1,8 @@
 /* What can be said of a group, and of an operation in one, without a walk over its trees: fuse, schedule and lower must
    agree on it. Changes nothing. */
-#include "base/ice.h"
 #include "passes/group/group.h"
 #include "base/ice.h"
+#include "ir/plan.h"
 #include "passes/context/vectors.h"
 
 const char *const group_kind_names[N_GROUP_KINDS] = {"map",    "rows", "dims", "product", "blocks",
@@ -220,9 +220,29 @@ static bool same_sizes(const FusedFunc *f, const IrType *a, const IrType *b)
     return true;
 }
 
+static bool has_origin(const FusedFunc *f, const IrValues *values, IrId origin)
+{
+    for (uint32_t i = 0; i < values->n; i++)
+        if (fused_origin(f, values->data[i]) == origin) return true;
+    return false;
+}
+
+bool group_rescales(const FusedFunc *f, const Group *g, const Group *more)
+{
+    const IrValues *roots[] = {&g->roots, more ? &more->roots : NULL};
+    for (int k = 0; k < 2 && roots[k] && f->form; k++)
+        for (uint32_t i = 0; i < roots[k]->n; i++) {
+            IrId extreme = plan_form_extreme(f->form, fused_origin(f, roots[k]->data[i]));
+            if (extreme != IR_NONE && (has_origin(f, roots[0], extreme) || (more && has_origin(f, roots[1], extreme))))
+                return true;
+        }
+    return false;
+}
+
 bool group_is_staged(const FusedFunc *f, const Group *g)
 {
     if (g->kind != GROUP_ROWS) return false;
+    if (group_rescales(f, g, NULL)) return true;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         const IrType *t = &fused_op(f, g->roots.data[i])->type;
         if (t->n_dims && !same_sizes(f, t, &g->nest)) return true;

@@ -164,7 +164,11 @@ void values_insert(Arena *a, IrValues *values, IrId v);
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* v is in memory when g runs: an argument, or what another group computes. */
 bool group_finds(const FusedFunc *f, uint32_t g, IrId v);
-/* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
+/* A sum that is to rescale (FusedFunc.form), and the maximum or minimum that it rescales with, are roots of g, or of g
+   and more. more: NULL, or another group. */
+bool group_rescales(const FusedFunc *f, const Group *g, const Group *more);
+/* ROWS: with inner values, roots of several shapes or sums that are to rescale: lowered root by root, each over dims of
+   its own. */
 bool group_is_staged(const FusedFunc *f, const Group *g);
 /* Of so many elements at once, at most, the private arrays of g's kernel can hold the inner values. */
 int64_t stage_most(const FusedFunc *f, const Group *g);

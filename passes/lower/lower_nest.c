@@ -411,17 +411,33 @@ static void mark_done(const Group *g, const IrId *roots, unsigned n, bool *done)
         for (unsigned i = 0; i < n; i++) done[k] |= g->roots.data[k] == roots[i];
 }
 
+/* Those of `batch` that one walk takes in beside the sums that rescale; 0: registers do not suffice. In a form that is
+   wanted what other sums rescale with waits for these, and the extreme walks alone rather than not at all. */
+static unsigned walk_beside(Lower *l, const IrId *batch, unsigned n, const Online *o, IrId *beside)
+{
+    const PlanForm *form = l->f->form;
+    unsigned n_beside = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (batch[i] == o->extreme || !form || !plan_form_rescales(form, fused_origin(l->f, batch[i])))
+            beside[n_beside++] = batch[i];
+    if (fits_registers(l, beside, n_beside, o->sums, o->n)) return n_beside;
+    beside[0] = o->extreme;
+    return form ? 1 : 0;
+}
+
 /* A maximum or minimum among these, and the sums that rescale with it, in one walk. */
 static bool compute_online(Lower *l, const Group *g, const IrId *batch, unsigned n, bool *done, KirId row)
 {
+    IrId *beside = ARENA_ARRAY(l->arena, IrId, n);
     for (unsigned i = 0; i < n; i++) {
         Online o;
-        if (!online_find(l, batch[i], done, &o) || !fits_registers(l, batch, n, o.sums, o.n)) continue;
-        Accs extremes = level_accs(l, batch, n, row), sums = level_accs(l, o.sums, o.n, row);
+        unsigned n_beside = online_find(l, batch[i], done, &o) ? walk_beside(l, batch, n, &o, beside) : 0;
+        if (!n_beside) continue;
+        Accs extremes = level_accs(l, beside, n_beside, row), sums = level_accs(l, o.sums, o.n, row);
         online_walk(l, &o, extremes, sums);
         online_note(l, &o);
         keep_all(l, sums);
-        mark_done(g, batch, n, done);
+        mark_done(g, beside, n_beside, done);
         mark_done(g, o.sums, o.n, done);
         return true;
     }

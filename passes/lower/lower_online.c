@@ -125,10 +125,23 @@ static Scaling scaling(Scale *s, IrId v)
     return x;
 }
 
-/* Inner values that change with b must be wanted by its sums alone: what they are meanwhile is not what they are. */
+/* An array holds what the sums take and what changes with b. */
+static bool keeps_some(Scale *s)
+{
+    StageNeeds needs;
+    stage_needs(s->l, s->o->sums, s->o->n, &needs);
+    for (unsigned i = 0; i < needs.n_fresh; i++)
+        if (scaling(s, s->l->staged.data[needs.fresh[i]].v) != FREE) return true;
+    return false;
+}
+
+/* Inner values that change with b must be wanted by its sums alone: what they are meanwhile is not what they are. Where
+   they are in no array meanwhile, others compute them when b is known: that is another walk, which spares nothing, so
+   only a form that is wanted asks for it. */
 static bool others_want(Scale *s, const Group *g, const bool *takes)
 {
     Lower *l = s->l;
+    if (l->f->form && !keeps_some(s)) return false;
     for (uint32_t i = 0; i < g->inner.n; i++) {
         IrId v = g->inner.data[i];
         if (scaling(s, v) != FREE && l->f->stored.data[v] && !group_has_copy(l->f, l->g, v)) return true;
@@ -148,9 +161,22 @@ void online_note(Lower *l, const Online *o)
 {
     PlanForm *form = &l->lf->prog->form;
     for (unsigned i = 0; i < o->n; i++) {
-        IrId v = fused_origin(l->f, o->sums[i]);
-        if (!values_have(&form->online, v)) values_insert(l->lf->ctx->stage, &form->online, v);
+        PlanRescaled x = {fused_origin(l->f, o->sums[i]), fused_origin(l->f, o->extreme)};
+        IrId known = plan_form_extreme(form, x.sum); /* by the kernel for other CPUs or for parts of rows */
+        ICE_UNLESS(known == IR_NONE || known == x.extreme);
+        if (known != IR_NONE) continue;
+        VEC_PUSH(l->lf->ctx->stage, &form->online, x);
+        for (uint32_t k = form->online.n - 1; k && form->online.data[k - 1].sum > x.sum; k--) {
+            form->online.data[k] = form->online.data[k - 1];
+            form->online.data[k - 1] = x;
+        }
     }
+}
+
+/* Where a form is wanted the sum rescales with that maximum or minimum in it. */
+static bool form_allows(const FusedFunc *f, IrId sum, IrId extreme)
+{
+    return !f->form || plan_form_extreme(f->form, fused_origin(f, sum)) == fused_origin(f, extreme);
 }
 
 bool online_find(Lower *l, IrId extreme, const bool *done, Online *o)
@@ -166,7 +192,7 @@ bool online_find(Lower *l, IrId extreme, const bool *done, Online *o)
         IrId v = g->roots.data[i];
         takes[i] = v == extreme;
         if (done[i] || takes[i] || fused_op(l->f, v)->op != IR_OP_reduce_sum || o->n == l->s.together) continue;
-        if (l->f->form && !values_have(&l->f->form->online, fused_origin(l->f, v))) continue;
+        if (!form_allows(l->f, v, extreme)) continue;
         if (scaling(&s, fused_op(l->f, v)->args[0]) != SCALES) continue;
         takes[i] = true;
         o->sums[o->n++] = v;

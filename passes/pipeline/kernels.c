@@ -98,7 +98,8 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
 static bool same_form(const PlanForm *a, const PlanForm *b)
 {
     bool same = a->sums == b->sums && a->filled == b->filled && a->online.n == b->online.n;
-    for (uint32_t i = 0; same && i < a->online.n; i++) same = a->online.data[i] == b->online.data[i];
+    for (uint32_t i = 0; same && i < a->online.n; i++)
+        same = a->online.data[i].sum == b->online.data[i].sum && a->online.data[i].extreme == b->online.data[i].extreme;
     return same;
 }
 
