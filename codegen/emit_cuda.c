@@ -684,7 +684,7 @@ static void begin_few(Cuda *k, const KirWalk *w, const char *i, const char *from
     const char *stop = c_fresh_name(c, "stop");
     c_line(c, "for (i64 %s = %s, %s = gnn::unknown<i64>(%s); %s < %s; %s += %u) {", first, from, stop, end, first, stop,
            first, n);
-    c_line(c, "    const int %s = (int)gnn::min<i64>(%s - %s, %u);", left, stop, first, n);
+    c_line(c, "    const int %s = gnn::unknown((int)gnn::min<i64>(%s - %s, %u));", left, stop, first, n);
     const char *on = arena_printf(c->arena, "const bool %s = %s < %s;", k->on, turn, left);
     const char *next = arena_printf(c->arena, "const i64 %s = %s + (%s ? %s : %s - 1);", i, first, k->on, turn, left);
     if (k->ahead.any) write_turns_ahead(k, w, k->few, arena_printf(c->arena, "%s %s", on, next), turn, n);

@@ -36,12 +36,20 @@ template <class T> static __device__ inline T max(T a, T b) { return a > b || a 
 
 /* x, of which compilers know nothing from here on: they do not compute it anew in each turn of a loop, nor write a loop
    for each case of it. */
+#ifdef __CUDACC__
+#define GNN_UNKNOWN(x, reg) asm volatile("" : "+" reg(x))
+#else
+#define GNN_UNKNOWN(x, reg)
+#endif
 template <class T> static __device__ inline T unknown(T x)
 {
     static_assert(sizeof x == 8, "a register of 64 bits");
-#ifdef __CUDACC__
-    asm volatile("" : "+l"(x));
-#endif
+    GNN_UNKNOWN(x, "l");
+    return x;
+}
+static __device__ inline int unknown(int x)
+{
+    GNN_UNKNOWN(x, "r");
     return x;
 }
 
