@@ -198,6 +198,25 @@ def keeps_signs():
     return "rows are left out:\n" + text if "needs rows" in text else None
 
 
+def may_overflow():
+    """exp of what the caller gives, less a row that is left out and so 0, may be infinite, and 0 times it is no 0: the row is needed."""
+    n, e = edges_of("hub")
+    arrays = {"edge_index": e, "x": (90 * np.random.default_rng(8).standard_normal((n, 3))).astype("<f4"), "z": np.ones((n, 3), "<f4"), "train_mask": masks(n)["few"]}
+    d = toy.store(box.path("large"), arrays)
+    model = box.write("large.gnn", """model net(x: node[F], z: node[F]) -> node[F] {
+  param P, Q: [F] = normal(1)
+  h = x * P
+  a = softmax_in(h.src + (z * Q).dst)
+  return sum_in(a * h.src) + sum_in(a) + sum_in(a) + sum_in(h.src)
+}
+""" + (TRAIN % "mean(mse(net(data.x, data.z), data.z), F) on data.train").replace("  metric val_acc = accuracy(net(data.x), data.y) on data.val\n", ""))
+    box.must(box.gnnc, "build", model, "--data", d, "--cpu", "native", "--quick", "-o", "large.exe")
+    want = train(box.path("large.exe"), d, "--cone", "off")
+    if b"nan" in want[0].lower() or train(box.path("large.exe"), d, "--cone", "on") != want:
+        return "--cone on: other losses or weights, or NaN"
+    return None
+
+
 def by_batches():
     """Each batch of graphs has rows of its own that it needs. They are listed anew for each, if that is asked for."""
     rng, n, graphs = np.random.default_rng(9), 300, 12
@@ -218,6 +237,6 @@ def by_batches():
 
 for model in MODELS:
     box.report(model, same_bits(model))
-for test in [right_rows, by_cost, by_batches, says_what_it_saves, says_why, keeps_signs]:
+for test in [right_rows, by_cost, by_batches, says_what_it_saves, says_why, keeps_signs, may_overflow]:
     box.report(test.__name__, test())
 box.close()

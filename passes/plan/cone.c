@@ -40,8 +40,8 @@ static void find_bare(Cone *c)
 
 /* ---- operands that do not matter --------------------------------------------------------------------------------- */
 
-typedef struct Leaves { /* of an operand: values of rows that other kernels store */
-    unsigned n, n_seen;
+typedef struct Leaves { /* of an operand: values of rows that other kernels store, and that the caller gives */
+    unsigned n, n_given, n_seen;
     bool finite;
 } Leaves;
 enum { MOST_SEEN = 300 };
@@ -54,7 +54,11 @@ static void find_leaves(const Cone *c, IrId v, Leaves *l)
 {
     const IrOp *op = fused_op(c->f, v);
     if (++l->n_seen > MOST_SEEN) l->finite = false;
-    if (!l->finite || op->type.space == IR_UNIT || op->op == IR_OP_arg) return;
+    if (!l->finite || op->type.space == IR_UNIT) return;
+    if (op->op == IR_OP_arg) {
+        l->n_given++;
+        return;
+    }
     if (c->f->group_of.data[v] != GROUP_NONE && !is_own(c, v)) {
         l->n++;
         l->finite = !c->loose[v];
@@ -65,7 +69,7 @@ static void find_leaves(const Cone *c, IrId v, Leaves *l)
         return;
     }
     for (uint32_t k = 0; k < op->n_args; k++) find_leaves(c, op->args[k], l);
-    if ((op->op == IR_OP_exp || op->op == IR_OP_expm1) && l->n > 1) l->finite = false;
+    if ((op->op == IR_OP_exp || op->op == IR_OP_expm1) && l->n && l->n + l->n_given > 1) l->finite = false;
 }
 
 static bool is_finite(const Cone *c, IrId v)

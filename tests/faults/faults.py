@@ -560,6 +560,7 @@ FAULTS = [
     ("frontend/elab_schema.c", "    e->m->spaces.data[*out].span = t->span;\n", "", "typed"),
     ("runtime/dataset_counts.c", "RT_TRY(rt_declared_graph(rt_edge_ids_check(m, g, &ids, ends, l->st), m, g, l->st));", "RT_TRY(rt_edge_ids_check(m, g, &ids, ends, l->st));", "typed"),
     ("runtime/status.c", "    st->note[0] = 0;\n", "", "runtime_codes"),
+    ("passes/plan/cone.c", "l->n && l->n + l->n_given > 1", "l->n > 1", "cone"),
     # lanes of a GPU
     ("codegen/cuda_wide.c", "if (at[q] != at[0] + q / *vectors) return false;", "if (at[q] < at[0] - 1) return false;", "emit_cuda"),
     ("codegen/cuda_wide.c", "                if (reads && !ours) return false;\n", "", "emit_cuda"),
