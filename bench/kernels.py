@@ -61,7 +61,7 @@ def main():
             found = kernels(gnnc, layer, o, folder)
             used = [k[o.arch]["registers"] for k in found]
             spill = [k for k in found if k[o.arch]["spill_bytes"]]
-            gather = [k for k in found if k["name"].endswith("_rows")]
+            gather = [k for k in found if "_rows" in k["name"]]
             few = [k for k in gather if occupancy(k, o.arch) < 0.5]
             cells = [len(found), sum(u <= 32 for u in used), sum(32 < u <= 64 for u in used), sum(64 < u <= 128 for u in used), sum(u > 128 for u in used), len(spill), len(gather), len(few)]
             total = [a + b for a, b in zip(total, cells)]

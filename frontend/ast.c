@@ -24,7 +24,7 @@ static bool is_text(const Source *src, Diags *d)
     for (uint32_t i = 0, len; i < src->n; i += len) {
         len = s[i] ? utf8_length(s + i, src->n - i) : 0;
         if (len) continue;
-        Diag *e = diag_error(d, E0105, (Span){src, i, i + 1},
+        Diag *e = diag_error(d, E0105, span_at(src, i, i + 1),
                              s[i] ? "this byte, 0x%02x, is not UTF-8" : "the file holds a NUL byte (0x%02x)", s[i]);
         diag_help(d, e, "a model file is UTF-8 text; is this another kind of file?");
         return false;

@@ -4,9 +4,18 @@
 #include "frontend/sema.h"
 #include <math.h>
 
+/* The layer whose call is computed, the innermost one. */
+static const char *layer_at_hand(const Elab *e)
+{
+    const Frame *f = e->frame;
+    while (f && (!f->def || !f->def->decl || f->def->decl->kind != AST_DECL_LAYER)) f = f->caller;
+    return f ? f->def->decl->name.text : NULL;
+}
+
 IrId op_add(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr, Span s)
 {
     elab_spend(e, s);
+    s.layer = layer_at_hand(e);
     return ir_add(e->m, e->f, op, t, args, n, attr, s);
 }
 

@@ -87,7 +87,7 @@ Span name_span(Span s, const char *name)
 {
     uint32_t n = (uint32_t)strlen(name);
     if (!s.source || s.end - s.begin < n || memcmp(s.source->text + s.begin, name, n)) return (Span){0};
-    return (Span){s.source, s.begin, s.begin + n};
+    return span_at(s.source, s.begin, s.begin + n);
 }
 
 /* A place on the line that is shown anyway needs no note. */

@@ -13,7 +13,7 @@
 #include "frontend/parser.h"
 #define YYLLOC_DEFAULT(cur, rhs, n)                                                                    \
     ((cur) = (n) ? span_join(YYRHSLOC(rhs, 1), YYRHSLOC(rhs, n))                                       \
-                 : (Span){YYRHSLOC(rhs, 0).source, YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end})
+                 : span_at(YYRHSLOC(rhs, 0).source, YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end))
 }
 %code provides {
 /* Tokens for the parser, from raw ones (tokens.c). */
@@ -41,7 +41,7 @@ static NameVec *one_name(Parser *p, AstName name)
 %define parse.lac full
 %locations
 %param {Parser *p}
-%initial-action { @$ = (Span){p->source, 0, 0}; }
+%initial-action { @$ = span_at(p->source, 0, 0); }
 
 %union {
     const char *text;

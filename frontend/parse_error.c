@@ -123,7 +123,7 @@ static bool suggest_keyword(Parser *p, Diag *e, const ParseExpected *want)
 
 static bool innermost_is_list(const Parser *p) { return p->open.n && p->open.data[p->open.n - 1].open != '{'; }
 
-static Span end_of(const Parser *p, Span token) { return (Span){p->source, token.end, token.end}; }
+static Span end_of(const Parser *p, Span token) { return span_at(p->source, token.end, token.end); }
 
 static bool is_operator(const char *found)
 {

@@ -420,7 +420,7 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     collect(e, file, false, &program);
     if (program.schema && !d->n_errors) schema_read(e, program.schema);
     Entry entry;
-    e->entry_span = (Span){src, 0, 0};
+    e->entry_span = span_at(src, 0, 0);
     if (d->n_errors || !find_entry(e, &program, &entry)) return NULL;
     if (entry.def && !opt->tests_only) elab_entry(e, &program, &entry);
     Mark k = mark(e);

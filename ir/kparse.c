@@ -48,7 +48,7 @@ static Token next_token(Parser *p)
 
 static bool fail(Parser *p, Token t, const char *wanted)
 {
-    Span span = {p->src, t.at, t.at + t.n};
+    Span span = span_at(p->src, t.at, t.at + t.n);
     const char *text = p->src->text + t.at;
     int shown = t.n > 40 ? 40 : (int)t.n;
     if (!t.n) diag_error(p->diags, E0503, span, "wanted %s, found the end of the text", wanted);
@@ -311,7 +311,7 @@ static bool parse_operands(Parser *p, KirIns *x)
 static KirId add(Parser *p, KirIns x, Token t)
 {
     ICE_UNLESS(p->places.n == p->b.k->ins.n); /* one for each instruction */
-    Span place = {p->src, t.at, t.at + t.n};
+    Span place = span_at(p->src, t.at, t.at + t.n);
     VEC_PUSH(p->arena, &p->places, place);
     return kir_ins(&p->b, x);
 }
@@ -400,7 +400,7 @@ static bool parse_for(Parser *p, Token t)
     if (!expect(p, "..") || !parse_operand(p, &to)) return false;
     if (accept(p, "step") && !parse_int(p, 1, INT64_MAX, "a step of 1 or more", &step)) return false;
     if (!parse_binding(p, &bind) || !expect(p, "{") || !end_line(p)) return false;
-    Span place = {p->src, t.at, t.at + t.n};
+    Span place = span_at(p->src, t.at, t.at + t.n);
     VEC_PUSH(p->arena, &p->places, place);
     KirId id = kir_for(&p->b, from, to, step, bind, p->comment);
     if (!define(p, name, label, id) || !parse_block(p)) return false;
@@ -412,7 +412,7 @@ static bool parse_if(Parser *p, Token t)
 {
     KirId cond = KIR_NONE;
     if (!parse_operand(p, &cond) || !expect(p, "{") || !end_line(p)) return false;
-    Span place = {p->src, t.at, t.at + t.n};
+    Span place = span_at(p->src, t.at, t.at + t.n);
     VEC_PUSH(p->arena, &p->places, place);
     kir_if(&p->b, cond);
     if (!parse_block(p)) return false;
@@ -427,7 +427,7 @@ static bool parse_if(Parser *p, Token t)
 static bool parse_loop(Parser *p, Token t)
 {
     if (!expect(p, "{") || !end_line(p)) return false;
-    Span place = {p->src, t.at, t.at + t.n};
+    Span place = span_at(p->src, t.at, t.at + t.n);
     VEC_PUSH(p->arena, &p->places, place);
     kir_loop(&p->b);
     if (!parse_block(p)) return false;
@@ -501,7 +501,7 @@ static KirKernel *parse_kernel(Parser *p)
     p->b = kir_builder(p->arena, k);
     p->labels = (StrMap){.arena = p->arena};
     p->places.n = 0;
-    Span span = {p->src, head.at, p->at};
+    Span span = span_at(p->src, head.at, p->at);
     if (!parse_params(p) || !expect(p, "{") || !end_line(p) || !parse_block(p) || !end_line(p)) return NULL;
     return kir_verify_at(k, p->places.data, span, p->diags) ? k : NULL;
 }

@@ -29,7 +29,7 @@ typedef struct Parser {
     inverses; /* [n maps]: name of each map's inverse (kind T_END: none), resolved at the end */
 } Parser;
 
-static Span span_of(const Parser *p, Token t) { return (Span){p->src, t.begin, t.end}; }
+static Span span_of(const Parser *p, Token t) { return span_at(p->src, t.begin, t.end); }
 
 __attribute__((format(printf, 3, 4))) static void fail(Parser *p, Token at, const char *fmt, ...)
 {
@@ -533,7 +533,7 @@ static void parse_op(Parser *p, IrFunc *f)
     expect(p, ":");
     IrType t = type(p);
     if (p->failed) return;
-    ir_add(p->m, f, op, t, args.data, args.n, attr, (Span){p->src, at.begin, p->end});
+    ir_add(p->m, f, op, t, args.data, args.n, attr, span_at(p->src, at.begin, p->end));
 }
 
 static void parse_result(Parser *p, IrFunc *f)

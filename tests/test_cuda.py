@@ -160,6 +160,19 @@ def narrow():
     return found["heads"][2] > 110 * 3200 and "%d instructions for 3,200 edges" % found["heads"][2]
 
 
+def named():
+    """Kernels are called for their layer, function and kind; above each stand its operations, their shape, file and line."""
+    model = box.write("named.gnn", "layer twice(x: node[F]) -> node[F] = 2 * sum_in(tanh(x.src))\nmodel net(x: node[F]) -> node[F] = gat(twice(x), H = 2, D = F/2)\n")
+    box.must(box.gnnc, "build", model, "--set", "F=8", "--target", "cuda", "--emit=cu,manifest", "-o", "named")
+    with open(box.path("named.json")) as a, open(box.path("named.cu")) as b:
+        names, text = [k["name"] for k in json.load(a)["kernels"]], b.read()
+    found = {n.rsplit("_", 1)[0] if n[-1].isdigit() else n for n in names}
+    said = re.findall(r"/\* (.*) \*/\nextern \"C\" __global__", text)
+    if not {"twice_forward_map", "gat_forward_rows", "gat_forward_rows_parts", "gat_vjp_rows"} <= found or len(set(names)) != len(names) or len(said) != len(names):
+        return "%s\n%s" % (names, said)
+    return not any(re.fullmatch(r"reduce_max edge\.own_loops\.dst \[2,4\] \+ \d+ ops, \w+\.gnn:\d+", s) for s in said) and said
+
+
 def ranked():
     """The rank correlation of times that are known: 1, -1, and of four of which two are changed."""
     out = []
@@ -379,6 +392,7 @@ def runs():
     box.report("compared", compared())
     box.report("counted", counted())
     box.report("narrow", narrow())
+    box.report("named", named())
     box.report("ranked", ranked())
     box.refuses("count_cpu", [box.path("gcn"), "bench", "--data", "data", "--count"], 1, "R403", "--count")
     box.refuses("count_compare", [box.path("gcn"), "bench", "--data", "data", "--device", "shim", "--count", "--compare"], 1, "R403", "--count")

@@ -127,7 +127,7 @@ static Span next_word(Reader *r)
     while (is_space(text[r->at])) r->at++;
     uint32_t begin = r->at;
     while (r->at < r->src->n && text[r->at] != '\n' && text[r->at] != '#' && !is_space(text[r->at])) r->at++;
-    return (Span){r->src, begin, r->at};
+    return span_at(r->src, begin, r->at);
 }
 
 static const char *word_text(const Reader *r, Span w)
@@ -157,7 +157,7 @@ static Span next_line(Reader *r)
         if (w.begin != w.end) return w;
         end_line(r);
     }
-    return (Span){r->src, r->at, r->at};
+    return span_at(r->src, r->at, r->at);
 }
 
 static bool read_name(Reader *r)
@@ -221,7 +221,7 @@ static bool read_row(Reader *r, Span name)
 
 static bool is_whole_machine(Reader *r)
 {
-    Span end = {r->src, r->src->n, r->src->n};
+    Span end = span_at(r->src, r->src->n, r->src->n);
     for (unsigned i = 0; i < N_ROWS; i++) {
         if (r->given[i].source) continue;
         diag_error(r->d, E0641, end, "machine `%s` lacks the row `%s`: a number from %.10g to %.10g", r->m.name,
@@ -240,7 +240,7 @@ bool machine_parse(const Source *src, Diags *d, Machine *m)
     const char *zero = memchr(src->text, 0, src->n);
     if (zero) {
         uint32_t at = (uint32_t)(zero - src->text);
-        diag_error(d, E0641, (Span){src, at, at + 1}, "a machine file is text, found a byte 0");
+        diag_error(d, E0641, span_at(src, at, at + 1), "a machine file is text, found a byte 0");
         return false;
     }
     if (!read_name(&r)) return false;

@@ -1,7 +1,7 @@
 /* share: steps whose kernels have the same code share one, whatever their values are called: the steps of an unrolled
    cell, layers of one width. Kernels are numbered anew.
 
-     step 0: k0_map   step 1: k1_rows   step 2: k2_map, the code of k0_map   ->   0: k0_map   1: k1_rows   2: k0_map
+     step 0: f_map   step 1: f_rows   step 2: f_map_2, the code of f_map   ->   0: f_map   1: f_rows   2: f_map
    What later passes are to do with a kernel counts as its code. Never looks at what a kernel does. */
 #include "base/str.h"
 #include "passes/kernel/kernel_passes.h"
@@ -29,21 +29,15 @@ static uint32_t number_of(Share *x, const KirKernel *k, const KirKernel *narrow,
 
 static void share_step(Share *rows, Share *parts, HostPlan *plan, PlanStep *step, int64_t woven)
 {
-    Arena *a = rows->ctx->stage;
     PlanKernel forms = plan->kernels.data[step->kernel];
     KirKernel *k = forms.variants[PLAN_WIDE], *narrow = forms.variants[PLAN_NARROW];
     step->kernel = number_of(rows, k, narrow, woven);
-    if (step->kernel == rows->n) {
-        k->name = arena_printf(a, "k%u%s", rows->n, strchr(k->name, '_'));
-        if (narrow) narrow->name = arena_printf(a, "%s_narrow", k->name);
-        plan->kernels.data[rows->n++] = forms;
-    }
+    if (step->kernel == rows->n) plan->kernels.data[rows->n++] = forms;
     PlanSplit *split = plan_split(step);
     if (!split) return;
     k = plan->splits.data[split->kernel];
     split->kernel = number_of(parts, k, NULL, woven);
     if (split->kernel < parts->n) return;
-    k->name = arena_printf(a, "s%u_rows", parts->n);
     plan->splits.data[parts->n++] = k;
 }
 

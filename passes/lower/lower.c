@@ -3,7 +3,7 @@
 #include "passes/lower/lower_kernel.h"
 
 /* Returns plan buffers by stored value. */
-static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f)
+static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, StrMap *names, const FusedFunc *f)
 {
     PlanProgram *prog = ARENA_NEW(ctx->stage, PlanProgram);
     prog->name = f->f->name;
@@ -14,6 +14,7 @@ static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f
                     .f = f,
                     .plan = plan,
                     .prog = prog,
+                    .names = names,
                     .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
                     .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
@@ -26,15 +27,17 @@ static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f
 HostPlan *lower_funcs(PassContext *ctx, const FusedModule *fm, uint32_t **buffer_of)
 {
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
+    StrMap names = {.arena = ctx->stage};
     plan->module = fm->m;
-    for (uint32_t i = 0; i < fm->funcs.n; i++) buffer_of[i] = lower_func(ctx, plan, fm->funcs.data[i]);
+    for (uint32_t i = 0; i < fm->funcs.n; i++) buffer_of[i] = lower_func(ctx, plan, &names, fm->funcs.data[i]);
     return plan;
 }
 
 HostPlan *lower_only(PassContext *ctx, const FusedModule *fm, const FusedFunc *f, uint32_t **buffer_of)
 {
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
+    StrMap names = {.arena = ctx->stage};
     plan->module = fm->m;
-    *buffer_of = lower_func(ctx, plan, f);
+    *buffer_of = lower_func(ctx, plan, &names, f);
     return plan;
 }

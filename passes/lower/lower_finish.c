@@ -1,6 +1,7 @@
 /* The end of a kernel: its name, its costs, and its place in the plan; kernels for few registers stand beside those for
    many. */
 #include "base/ice.h"
+#include <ctype.h>
 #include "passes/lower/lower_kernel.h"
 
 /* Called with the same arguments, in the same order. */
@@ -27,14 +28,34 @@ static KirKernel *narrow_kernel(Lower *l)
     return copy;
 }
 
+/* "gat_forward_rows": for which layer, in which function, over what. The second such kernel has a 2 behind it. */
+static const char *kernel_name(Lower *l, const char *kind)
+{
+    const char *layer = l->step->span.layer;
+    char *name = arena_printf(l->arena, "%.20s%s%.24s_%s", layer ? layer : "", layer ? "_" : "", l->lf->prog->name,
+                              kind);
+    for (char *p = name; *p; p++) /* of a test the name is a text */
+        if (!isalnum((unsigned char)*p)) *p = '_';
+    if (isdigit((unsigned char)*name)) *name = '_';
+    uintptr_t n = (uintptr_t)strmap_get(l->lf->names, name) + 1;
+    strmap_put(l->lf->names, name, (void *)n); /* NOLINT: a count as a pointer */
+    return n == 1 ? name : arena_printf(l->arena, "%s_%u", name, (unsigned)n);
+}
+
 static uint32_t join_plan(Lower *l, const char *kind)
 {
     HostPlan *plan = l->lf->plan;
     KirKernel *narrow = narrow_kernel(l);
-    l->kernel->name = arena_printf(l->arena, "k%u_%s", plan->kernels.n, kind);
-    uint32_t line = 0, col = 0;
-    if (l->step->span.source) source_line_col(l->step->span.source, l->step->span.begin, &line, &col);
-    l->kernel->comment = line ? arena_printf(l->arena, "%s, line %u", l->step->label, line) : l->step->label;
+    l->kernel->name = kernel_name(l, kind);
+    const Source *source = l->step->span.source;
+    l->kernel->comment = l->step->label;
+    if (source) {
+        uint32_t line, col;
+        const char *folder = strrchr(source->path, '/');
+        source_line_col(source, l->step->span.begin, &line, &col);
+        l->kernel->comment = arena_printf(l->arena, "%s, %s:%u", l->step->label, folder ? folder + 1 : source->path,
+                                          line);
+    }
     if (narrow) {
         narrow->name = arena_printf(l->arena, "%s_narrow", l->kernel->name);
         narrow->comment = arena_printf(l->arena, "%s; for 16 vector registers", l->kernel->comment);

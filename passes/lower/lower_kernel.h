@@ -67,6 +67,7 @@ typedef struct LowerFunc {
     const FusedFunc *f;
     HostPlan *plan;
     PlanProgram *prog;
+    StrMap *names;        /* of the plan's kernels: how many begin with these words */
     uint32_t *buffer_of;  /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
     bool for_split;       /* the kernel under construction computes parts of rows, for the last step */

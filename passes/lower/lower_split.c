@@ -155,8 +155,9 @@ void split_finish(Lower *l)
     PlanSplit *split = ARENA_NEW(l->arena, PlanSplit);
     split->walks = l->walks;
     split->kernel = plan->splits.n;
-    l->kernel->name = arena_printf(l->arena, "s%u_rows", plan->splits.n);
-    l->kernel->comment = arena_printf(l->arena, "%s; parts of very long rows", l->step->label);
+    const KirKernel *whole = plan->kernels.data[step->kernel].variants[PLAN_WIDE];
+    l->kernel->name = arena_printf(l->arena, "%s_parts", whole->name);
+    l->kernel->comment = arena_printf(l->arena, "%s; parts of very long rows", whole->comment);
     VEC_PUSH(l->arena, &plan->splits, l->kernel);
     find_reads(l, split);
     for (uint32_t i = 0; i < l->step->args.n; i++) VEC_PUSH(l->arena, &split->args, l->step->args.data[i]);

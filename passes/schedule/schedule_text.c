@@ -225,7 +225,7 @@ static void advance(Reader *r)
             while (i < s->n && s->text[i] != '\n') i++;
     uint32_t end = i;
     while (end < s->n && !is_blank(s->text[end]) && s->text[end] != '#') end++;
-    r->at = (Span){s, i, end};
+    r->at = span_at(s, i, end);
     r->word = arena_strndup(r->arena, s->text + i, end - i);
 }
 
@@ -240,7 +240,7 @@ __attribute__((format(printf, 2, 3))) static void fail(Reader *r, const char *fm
     }
     r->failed = true;
     r->word = "";
-    r->at = (Span){r->src, r->src->n, r->src->n};
+    r->at = span_at(r->src, r->src->n, r->src->n);
 }
 
 static bool is_word(const Reader *r, const char *word) { return strcmp(r->word, word) == 0; }
@@ -358,7 +358,7 @@ const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d)
     read_number(&r, 1, 1);
     while (!r.failed && read_func(&r, t)) {}
     if (*r.word) fail(&r, "wanted a function, a group, a value or a number of its tile");
-    t->head = (Span){src, 0, src->n ? 1 : 0};
+    t->head = span_at(src, 0, src->n ? 1 : 0);
     return r.failed ? NULL : t;
 }
 

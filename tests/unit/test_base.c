@@ -75,7 +75,7 @@ static void test_diags(void)
 {
     static const char text[] = "a\n\tb + c\nd\n";
     Source src = {"m.gnn", text, sizeof text - 1};
-    Span b = {&src, 3, 4}, c = {&src, 7, 8}, d = {&src, 9, 10};
+    Span b = span_at(&src, 3, 4), c = span_at(&src, 7, 8), d = span_at(&src, 9, 10);
     Diags all = {.arena = arena, .max_errors = 2};
     StrBuf out = {.arena = arena};
     check_begin();
