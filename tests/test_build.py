@@ -145,7 +145,7 @@ def test_cuda(tmp):
         text, manifest = read(os.path.join(tmp, "net.cu")).decode(), json.loads(read(os.path.join(tmp, "net.json")))
         for k in manifest["kernels"]:
             params = re.search(r"__launch_bounds__\((\d+)\)\s+%s\((.*?)\)\n" % k["name"], text)
-            if not params or int(params.group(1)) != 16 * k["warps"] or params.group(2).count(",") != len(k["params"]) + 2:
+            if not params or int(params.group(1)) != k["lanes"] * k["warps"] or params.group(2).count(",") != len(k["params"]) + 2:
                 return "--target %s: kernel %s is another one in the text" % (target, k["name"])
         if text.count("__global__") != len(manifest["kernels"]):
             return "the text has %d kernels, the manifest %d" % (text.count("__global__"), len(manifest["kernels"]))
