@@ -32,13 +32,15 @@ typedef struct Source {
 typedef struct Span {
     const Source *source;
     uint32_t begin, end;
-    const char *layer; /* of an operation: the layer of the program that it computes for; or NULL */
+    const char *layer; /* of an operation of graph IR: the innermost layer whose call made it; NULL: none did */
 } Span;
 
+/* Bytes [begin, end) of a source, of no layer. */
 static inline Span span_at(const Source *source, uint32_t begin, uint32_t end)
 {
     return (Span){.source = source, .begin = begin, .end = end};
 }
+
 /* a, or b where a is nowhere. */
 static inline Span span_or(Span a, Span b) { return a.source ? a : b; }
 

@@ -178,8 +178,9 @@ static bool works_together(const KirKernel *k)
     return together;
 }
 
-/* A warp that computes an iteration by itself has the lanes of the kernel's widest vector, so that no lane is without
-   work: eight rows of 8 features go to a warp of the hardware where two of 64 do. */
+/* A warp of kernel IR that computes an iteration by itself has as many lanes as the kernel's widest vector, so that no
+   lane is without work: with vectors of 4 lanes eight iterations go to the 32 lanes of the hardware's warp, with
+   vectors of 16 two. */
 static uint32_t find_lanes(const KirKernel *k)
 {
     uint32_t lanes = CUDA_LEAST_LANES;

@@ -46,11 +46,12 @@ static bool are_filled(const KirKernel *k, const KirIns *loop, uint32_t n)
            (k->ins.data[loop->args[1]].i - k->ins.data[loop->args[0]].i) % ((int64_t)n * loop->i) == 0;
 }
 
-static bool has_loop(const KirKernel *k, const KirBlock *b)
+bool cuda_has_loop(const KirKernel *k, const KirBlock *b)
 {
     for (uint32_t i = 0; i < b->ins.n; i++) {
         const KirIns *x = &k->ins.data[b->ins.data[i]];
-        if (x->op == KIR_for || x->op == KIR_loop || has_loop(k, &x->body) || has_loop(k, &x->other)) return true;
+        if (x->op == KIR_for || x->op == KIR_loop || cuda_has_loop(k, &x->body) || cuda_has_loop(k, &x->other))
+            return true;
     }
     return false;
 }
@@ -60,7 +61,7 @@ static bool may_stand_alone(const KirKernel *k, const KirIns *loop, const KirIns
 {
     for (uint32_t i = 0; i < loop->body.ins.n; i++)
         if (loop->body.ins.data[i] == x->args[0]) return false;
-    return has_loop(k, &x->body) != has_loop(k, &x->other);
+    return cuda_has_loop(k, &x->body) != cuda_has_loop(k, &x->other);
 }
 
 CudaTurns cuda_turns(const KirWalk *w, const CudaWide *wide, const KirIns *loop)

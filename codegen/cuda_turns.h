@@ -1,5 +1,5 @@
-/* How many turns of a loop CUDA text writes one behind the other, so that their loads are on their way together, and
-   which loops gain nothing by it. */
+/* How many turns of a loop the emitter of CUDA writes one behind the other, so that the loads of all of them have begun
+   before the first is waited for; and which loops a compiler is kept from unrolling. */
 #pragma once
 #include "codegen/cuda_wide.h"
 #include "codegen/walk.h"
@@ -11,5 +11,7 @@ typedef struct CudaTurns {
        nothing */
     bool few;
 } CudaTurns;
+/* Whether a block has a loop in it, however deep. */
+bool cuda_has_loop(const KirKernel *k, const KirBlock *b);
 /* Of `loop`, a KIR_for that is not unrolled. */
 CudaTurns cuda_turns(const KirWalk *w, const CudaWide *wide, const KirIns *loop);

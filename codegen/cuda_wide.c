@@ -6,8 +6,8 @@
 
    Of 16-bit numbers, which the access moves as they lie in memory and each lane converts, four are 8 bytes.
    Scalars that lie side by side in a buffer that is only read, or in an array that warps share and where they stand no
-   warp writes, are one access as well, of which each lane gets all; where they begin anywhere in a buffer, sixteen of
-   them are an access of which each lane has one, and hands it to the others.
+   warp writes, are one access as well, of which each lane gets all; where they begin anywhere in a buffer, as many
+   as a warp has lanes are an access of which each lane has one, and hands it to the others.
 
    Where values only meet in the same lane, and every vector is computed by the same operations with the same scalars,
    no result depends on which lane of which vector has which feature. So this pass puts values that meet into one set

@@ -23,10 +23,10 @@ typedef struct Cuda {
     const char *order;      /* the last parameter: order, or parts */
     KirId few;              /* the open loop whose last turn may run again, where `on` is false; or KIR_NONE */
     const char *on;
-    struct {
-        KirId loop; /* the open one, which is a function of its number so far; or KIR_NONE */
-        const char *turn, *from, *end;
-        uint32_t n;
+    struct {        /* the open loop whose body is being written as a C++ function of the turn's number */
+        KirId loop; /* or KIR_NONE: there is none */
+        const char *turn, *from, *end; /* the function's name; the loop's bounds as text */
+        uint32_t n;                    /* turns that are written one behind the other */
     } rest;
     bool *shuffled;      /* [ins.n] what takes numbers of other lanes */
     CudaAhead ahead;     /* of the open loop: these loads are there */
@@ -53,15 +53,6 @@ static const char *elem(KirBase base)
 
 /* ---- what the shim is told ---- */
 
-static bool has_loop(const Cuda *k, const KirBlock *b)
-{
-    for (uint32_t i = 0; i < b->ins.n; i++) {
-        const KirIns *x = ins(&k->c, b->ins.data[i]);
-        if (x->op == KIR_for || x->op == KIR_loop || has_loop(k, &x->body) || has_loop(k, &x->other)) return true;
-    }
-    return false;
-}
-
 /* id: of the loop or branch, of which a turn begins here; KIR_NONE: the kernel. */
 static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
 {
@@ -73,7 +64,8 @@ static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
         if (k->c.w->facts[b->ins.data[i]].live) n += cuda_instructions(k->m.k, &k->wide, b->ins.data[i]);
     const char *again = id != KIR_NONE && k->few == id ? arena_printf(k->c.arena, ", !%s", k->on) : "";
     if (k->told)
-        c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !has_loop(k, b), again);
+        c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d%s);", other ? ~id : id, n, loop && !cuda_has_loop(k->m.k, b),
+               again);
 }
 
 static const char *lane_type(CKernel *c, KirType t) { return (void)c, elem(t.base); }
@@ -468,7 +460,7 @@ static bool alone(void *ctx, const KirKernel *k, KirId id)
 /* Whether what stands before the turn's other instructions is all that wants it. */
 static bool is_done(const Cuda *k, KirId id) { return k->ahead.any && k->ahead.wanted[id] && !k->ahead.later[id]; }
 
-/* All in whose stead an instruction stands are what it is. */
+/* Gives all instructions that `id` computes the value of, itself among them, the name `value`. */
 static void share_value(Cuda *k, KirId id, const char *value)
 {
     for (unsigned q = 0; q < k->wide.n[id]; q++) {

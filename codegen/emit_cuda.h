@@ -25,8 +25,7 @@ typedef enum {
 } CudaBinding;
 typedef struct CudaKernel {
     CudaBinding binding;
-    uint32_t
-        lanes; /* of a warp: those of the widest vector of a kernel whose warps compute an iteration each, else 16 */
+    uint32_t lanes; /* threads of a warp of kernel IR: as many as the widest vector has (CUDA_THREADS); else 16 */
     uint32_t warps; /* of a block */
     uint32_t parts; /* blocks that the warps of an iteration fill: 1 where they wait for one another */
     uint32_t block_bytes, warp_bytes; /* of dynamic shared memory: block_bytes + warp_bytes x warps of the launch */
@@ -34,7 +33,7 @@ typedef struct CudaKernel {
 CudaKernel cuda_kernel(Arena *a, const KirKernel *k);
 enum {
     CUDA_LANES = 16,
-    CUDA_LEAST_LANES = 4 /* narrower warps would part more often than they save */,
+    CUDA_LEAST_LANES = 4 /* with 2, sixteen rows of a warp of the hardware would wait for the longest */,
     CUDA_MOST_THREADS = 256 /* of a block of independent warps */,
-    CUDA_PART_WARPS = 8 /* the same, where more compute one iteration together: many small blocks fill a GPU evenly */
+    CUDA_PART_WARPS = 8 /* of a block, where several blocks compute one iteration: many small ones fill a GPU evenly */
 };

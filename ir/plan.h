@@ -222,7 +222,7 @@ typedef struct PlanRescaled { /* a sum over rows, and the maximum or minimum of 
 } PlanRescaled;
 typedef struct PlanForm {     /* which algebraic form its sums have, as far as fuse and lower choose it */
     IrId sums;                /* sums over all edges are sums over the rows of this map, and over these; or IR_NONE */
-    int64_t filled;           /* bytes of the vectors that products were turned and cut for */
+    int64_t filled;           /* bytes of a vector register that products were turned and cut to fill */
     VEC(PlanRescaled) online; /* by their sums, ascending */
 } PlanForm;
 

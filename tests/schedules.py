@@ -25,7 +25,7 @@ NUMBERS = {  # what they may be, by word
     "vectors": lambda rng: rng.randint(1, 8), "rows": lambda rng: rng.randint(1, 8), "kept": lambda rng: rng.randint(0, 1),
     "copied": lambda rng: rng.randint(0, 1), "lanes": lambda rng: 1 << rng.randint(0, 4), "block": lambda rng: rng.choice([16, 32, 48, rng.randint(2, 200)]),
     "grain": lambda rng: rng.randint(1, 99), "staged": lambda rng: 16 << rng.randint(0, 6), "along_rows": lambda rng: 1 << rng.randint(0, 4), "gathers": lambda rng: rng.randint(0, 1), "second": lambda rng: rng.randint(1, 99), "parted": lambda rng: rng.randint(0, 1),
-    "split": lambda rng: rng.randint(0, 1), "together": lambda rng: rng.randint(1, 9), "neighbours": lambda rng: 1 << rng.randint(0, 5), "merged": lambda rng: 1 << rng.randint(0, 4), "folded": lambda rng: rng.randint(0, 1),
+    "split": lambda rng: rng.randint(0, 1), "together": lambda rng: rng.randint(1, 9), "neighbours": lambda rng: 1 << rng.randint(0, 5), "merged": lambda rng: 1 << rng.randint(0, 4), "folded": lambda rng: rng.choice([0, 1, 4, 8, 16]),
     "piece": lambda rng: rng.randint(1, 16), "line": lambda rng: rng.choice([32, 64, 256]),
     "walk": lambda rng: rng.randint(0, 40), "beside": lambda rng: rng.randint(1, 8), "strip": lambda rng: rng.randint(1, 200),
     "blocks": lambda rng: rng.randint(1, 64), "warps": lambda rng: rng.randint(1, 20), "mergers": lambda rng: 1 << rng.randint(0, 5), "far": lambda rng: rng.randint(0, 1), "elements": lambda rng: rng.randint(1, 6), "stream": lambda rng: rng.choice([0, 64, 5000]), "unroll": lambda rng: rng.randint(0, 16), "ahead": lambda rng: rng.choice([0, 1, 16, 200]), "woven": lambda rng: rng.choice([0, 12, 30, 64])}

@@ -102,7 +102,7 @@ def explained(cache):
     for name, values, doc in rows:
         if [float(v) for v in found[name][:4]] != [float(v) for v in values.split(",")] or found[name][4] != doc:
             return "%s: %s" % (name, found[name])
-    return code or len(rows) < 25 or sorted(found) != sorted(r[0] for r in rows) or "  path    of the half-warp" not in out
+    return code or len(rows) < 25 or sorted(found) != sorted(r[0] for r in rows) or "  path    of the team of lanes" not in out
 
 
 def planned(cache):

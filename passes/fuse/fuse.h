@@ -42,8 +42,9 @@ IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
 /* fuse_form.c, by value: it waits for a maximum or minimum that rescales a sum in the form that is wanted
    (FusedFunc.form), and is to have no memory. */
 const bool *fuse_find_between(const FusedFunc *f, Arena *a);
-/* The same of an f with a form: the maximum or minimum of the function without clones that a value is, is where that is
-   finite, or rescales with: they are to be one kernel's. IR_NONE: there is none. */
+/* By value of an f with a form: the maximum or minimum, numbered as in the function without clones, that one kernel is
+   to compute together with the value, since it is that extreme, or that extreme where finite and else 0, or a sum that
+   rescales with it. IR_NONE: the form says nothing of the value. */
 const IrId *fuse_find_rescaled(const FusedFunc *f, Arena *a);
 /* fuse_choice.c: roots and their groups. False where a text leaves out what must have memory. */
 bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);

@@ -35,8 +35,8 @@ static RtCudaCounts run(Watched *w, const char *kernel, const RtArg *args, int64
 #define IS(field, wanted)                                                                                              \
     check(c.field == (wanted), "%s: %lld, wanted %lld", #field, (long long)c.field, (long long)(wanted))
 
-/* A half-warp reads 64 bytes and writes 64: two sectors each, all of which it uses; a warp's halves lie side by side in
-   a line of 128 bytes. */
+/* A team of 16 lanes reads 64 bytes and writes 64: two sectors each, all of which it uses; the two teams of a warp lie
+   side by side in a line of 128 bytes. */
 static void test_one_by_one(Watched *w)
 {
     check_begin();

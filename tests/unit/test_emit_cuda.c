@@ -89,8 +89,9 @@ static void test_heads_text(void)
     arena_free(a);
 }
 
-/* Of heads that fill a vector two scores or quotients are what eight were, and two sums of four vectors one of eight;
-   what stays as it lies has a score for each vector. */
+/* Where each of eight heads fills a vector, the text loads two scores and divides two, each for four vectors at once,
+   and sums up the features of all eight heads in one call. Vectors that cannot be moved together are loaded one by
+   one. */
 static void test_filled_heads_text(void)
 {
     Arena *a = arena_new();

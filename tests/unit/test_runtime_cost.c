@@ -130,7 +130,7 @@ static void gpus_have_five_roofs(void)
 }
 
 /* A row of a node is 256 bytes: 8 sectors, 2 lines, a load beside that of its index at each edge. Edges go to 3 of
-   8,192 nodes: the longest of these has 2,000, which is more than one half-warp takes alone. */
+   8,192 nodes: the longest of these has 2,000, which is more than one team takes alone. */
 static void plans_follow_sizes(void)
 {
     static int64_t rows[NODES + 1];
